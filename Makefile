@@ -5,10 +5,10 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
-# Snapshots are compared, never rewritten; `INSTA_UPDATE=always make test` writes them anew.
+# Snapshots are compared, never rewritten; `INSTA_UPDATE=always make test` updates them.
 export INSTA_UPDATE ?= no
 
-# The stages in the order in which they run. Each can be run alone: `make test-site`.
+# The stages in the order they run. Each can be run alone: `make test-site`.
 CHECK := check-format check-lints test-unit test-sqlite
 TEST := $(CHECK) test-postgres test-secrets
 # Scripts in tests/system that use a debug build of the service.
@@ -24,7 +24,7 @@ help: ## list the targets
 	@for name in $(SYSTEM); do printf '  make %-17s %s\n' "test-$$name" "$$(sed -n '2s/^# //p' "tests/system/$$name")"; done
 	@for name in $(CLUSTER); do printf '  make %-17s %s\n' "test-$$name" "$$(sed -n '1s/^"""//p' "tests/system/cluster/test_$$name.py")"; done
 
-run: needs ## start the service with demonstration data and a sandbox in the provider's place
+run: needs ## start the service with demo data and a sandbox instead of the provider
 	cargo run -p bot-companion -- dev
 
 build: needs ## build the release binary
@@ -33,10 +33,10 @@ build: needs ## build the release binary
 check: needs ## formatting, lints, unit tests, the suite on SQLite: what you run before a commit
 	@scripts/stages $(CHECK)
 
-test: needs ## make check, then the suite on PostgreSQL, and no secret in the logs; installs PostgreSQL if it is missing
+test: needs ## make check, then the suite on PostgreSQL, and a check of the logs for secrets; installs PostgreSQL if needed
 	@scripts/stages $(TEST)
 
-test-all: ## all other stages below; installs what they need. Goes on after a failure
+test-all: ## all other stages below; installs what they need. Continues after a failure
 	@scripts/install-needs tests
 	@scripts/stages --keep-going $(TEST_ALL)
 
@@ -46,10 +46,10 @@ check-format: ## formatting
 check-lints: ## clippy
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 
-# Tests wait more than they work.
+# Tests spend more time waiting than working.
 test-unit test-sqlite test-postgres: export RUST_TEST_THREADS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 5 ? 2 * n : n)))
 
-test-unit: ## the tests beside the code
+test-unit: ## the tests next to the code
 	cargo test --locked --workspace --lib --bins
 
 test-sqlite: ## the suite on SQLite
@@ -60,10 +60,10 @@ test-postgres: ## the suite and the store's own tests on PostgreSQL
 	@scripts/install-needs postgres
 	scripts/with-postgres bash -euc 'cargo test --locked --workspace --lib; BOT_COMPANION_TEST_STORE=postgres cargo test --locked --workspace --test suite'
 
-test-secrets: ## no secret in what the suite has logged
+test-secrets: ## check the suite's logs for secrets
 	tests/system/secrets-in-log
 
-test-docs: needs ## rustdoc without a warning, and the curl examples of docs/ and of the reference page
+test-docs: needs ## rustdoc without warnings, and the curl examples in docs/ and on the reference page
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace --document-private-items
 	cargo test --locked --workspace --test suite -- --ignored the_examples_of_the the_commands_of_the_page
 
@@ -73,7 +73,7 @@ test-licenses: needs ## cargo deny: licences, banned crates, sources
 test-scripts: ## shellcheck on every shell script
 	tests/system/shellcheck
 
-# Made once for all stages, unless BOT_COMPANION names one.
+# Built once for all stages, unless BOT_COMPANION names one.
 debug-build: needs
 	@[ -n "$${BOT_COMPANION:-}" ] || cargo build --quiet --locked -p bot-companion
 
@@ -86,32 +86,32 @@ $(CLUSTER:%=test-%): test-%: debug-build
 test-fuzz: debug-build ## make fuzz-api with 2,000 requests on a debug build
 	FUZZ_REQUESTS=2000 BOT_COMPANION="$${BOT_COMPANION:-$(TARGET_DIR)/debug/bot-companion}" tests/system/fuzz-api
 
-test-versions: needs ## a bot on the oldest and the newest release of each library of Python and JavaScript
+test-versions: needs ## a bot on the oldest and the newest release of each Python and JavaScript library
 	tests/system/sdk-versions
 	VERSIONS=1 tests/system/sdk-js
 
-screenshots: needs ## write every page of the site as a picture, at both widths and in both themes, into target/screenshots
+screenshots: needs ## take screenshots of every page of the site, at both widths and in both themes, into target/screenshots
 	scripts/screenshots
 
 fuzz-api: needs ## send 20,000 generated requests to a running service and check the answers against its OpenAPI document
 	tests/system/fuzz-api
 
-kill-feed: needs ## kill the service 200 times during a feed and see that nothing is lost or half-applied
+kill-feed: needs ## kill the service 200 times during a feed and check that nothing is lost or half-applied
 	tests/system/kill-feed
 
-cluster-faults: needs ## kill a replica, stop, silence and cut off the database under load, and see that the promises hold
+cluster-faults: needs ## kill a replica, stop, silence and cut off the database under load, and check that the promises hold
 	tests/system/cluster/run cluster_faults
 
-rolling-restart: needs ## restart three replicas 10 times under load and see that no request fails
+rolling-restart: needs ## restart three replicas 10 times under load and check that no request fails
 	tests/system/cluster/run rolling_restart
 
-failover: needs ## kill the PostgreSQL primary 20 times under load and see that nothing acknowledged is lost
+failover: needs ## kill the PostgreSQL primary 20 times under load and check that nothing acknowledged is lost
 	tests/system/cluster/run failover
 
-revocations: needs ## end 1,000 sessions at one replica and measure how long the others still take them
+revocations: needs ## end 1,000 sessions at one replica and measure how long the others still accept them
 	tests/system/cluster/run revocations
 
-test-instructions: debug-build ## the instructions of the four warm reads, against the committed figures
+test-instructions: debug-build ## compare the instruction counts of the four warm reads with the committed figures
 	BOT_COMPANION="$${BOT_COMPANION:-$(TARGET_DIR)/debug/bot-companion}" bench/instructions --check
 
 faults: needs ## run every fault scenario and write what was tried and lost into docs/measurements.md; takes hours
@@ -126,15 +126,15 @@ bench: needs ## measure everything and write docs/measurements.md; installs what
 bench-quick: needs ## measure for two minutes and print it
 	bench/run --quick
 
-# Written aside first: a failing build must not leave an empty document.
-openapi: needs ## write the OpenAPI document again, the types of the dashboard's client, and that client for the site
+# Written to another file first, so that a failing build does not leave an empty document.
+openapi: needs ## regenerate the OpenAPI document, the types of the dashboard's client, and that client for the site
 	mkdir -p "$(TARGET_DIR)"
 	cargo run -p bot-companion -- openapi > "$(TARGET_DIR)/openapi.json"
 	cp "$(TARGET_DIR)/openapi.json" openapi.json
 	cd sdk/web && npm ci --silent && npm run --silent schema
 	$(MAKE) --no-print-directory site-client
 
-# Committed, so that whoever compiles the service needs no Node.
+# Committed, so that compiling the service doesn't need Node.
 site-client: needs ## build the dashboard's client for the site's own pages
 	cd sdk/web && npm ci --silent && npm run --silent build
 	cp sdk/web/dist/companion.min.js crates/service/src/site/assets/companion.js
@@ -142,7 +142,7 @@ site-client: needs ## build the dashboard's client for the site's own pages
 dist: ## build all packages into dist/, with checksums: the service, the SDKs, the fake Discord; takes about 20 minutes
 	scripts/dist/all
 
-test-dist: ## try out the packages in dist/, in clean places; needs root and a finished `make dist`
+test-dist: ## test the packages in dist/ in clean environments; needs root and a finished `make dist`
 	@scripts/stages --keep-going $(patsubst tests/dist/%,test-dist-%,$(filter-out %.sh %.py,$(wildcard tests/dist/*)))
 
 test-dist-%:
@@ -151,6 +151,6 @@ test-dist-%:
 needs: # what a build needs besides Rust
 	@scripts/install-needs
 
-clean: ## remove everything that was built
+clean: ## remove all build output
 	cargo clean
 	rm -rf dist

@@ -1,4 +1,4 @@
-"""Starts the servers that the service is measured beside. Each runs in a session of its own, so that the CPU of all its processes can
+"""Starts the servers that the service is measured beside. Each runs in its own session, so that the CPU of all its processes can
 be counted."""
 
 import contextlib

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from service import PATIENCE, Service, call
 
-# The provider's people are in these guilds; all others have ids as large as real ones.
+# The provider's users are in these guilds; all others have IDs as large as real ones.
 FIRST_LISTED, LISTED, FIRST = 1_000_000, 200, 900_000_000_000_000_000
 STAFF = 2
 
@@ -37,14 +37,14 @@ class Bot:
         self.connection = http.client.HTTPConnection(service.host, service.port, timeout=600, blocksize=1 << 20)
 
     def send(self, method: str, path: str, body: object) -> int:
-        """Sends a numbered call; gives how many lines were applied."""
+        """Sends a numbered call; returns how many lines were applied."""
         headers = {"Authorization": f"Bearer {self.service.key}", "Feed-Instance": "bench", "Feed-Sequence": str(self.next)}
         answer = call(self.connection, method, path, headers, body)
         self.next = answer["next"]
         return int(answer["applied"])
 
     def snapshot(self, count: int, folder: Path) -> float:
-        """Reports so many guilds of one shard; gives the seconds that it took. The lines are made before."""
+        """Reports this many guilds of one shard; returns the seconds that it took. The lines are made before."""
         lines = folder / "guilds.ndjson"
         with lines.open("w", buffering=1 << 20) as file:
             file.writelines(f"{guild(index, index % 5000)}}}\n" for index in range(count))
@@ -59,7 +59,7 @@ class Bot:
         return took
 
     def events(self, lines: list[str]) -> float:
-        """Reports what changed; gives the seconds that it took."""
+        """Reports what changed; returns the seconds that it took."""
         began = time.perf_counter()
         if self.send("POST", "/bot/events", "".join(lines).encode()) != len(lines):
             sys.exit("not all events were applied")

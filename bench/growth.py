@@ -61,7 +61,7 @@ class Size:
     count: int
     service: Service
     token: str
-    # How the requests of the measurement are told apart, for wrk.
+    # What makes wrk's requests differ from each other.
     arguments: list[str] = field(default_factory=list)
     took: float = 0.0
     most: float = 0.0
@@ -115,7 +115,7 @@ def new_token() -> str:
 
 
 def copy_sessions(database: Path, count: int) -> list[str]:
-    """Adds users with a session each, by copying those of a user who signed in; gives their tokens. Nobody else has the file open."""
+    """Adds users with a session each, by copying those of a user who signed in; returns their tokens. Nobody else has the file open."""
     tokens = [new_token() for _ in range(count)]
     template, first = user_id(2), 1_000_000
     with sqlite3.connect(database) as store:
@@ -155,7 +155,7 @@ def measure_kind(kind: str, path: str, counts: list[int], plan: Plan, folder: Pa
             running.callback(size.service.stop)
             size.start, size.start_cpu = (statistics.median(part) for part in zip(*starts, strict=True))
             wrk(size.service, path, plan.seconds, *size.arguments)
-        # In turns, so that whatever else the machine does hits all sizes.
+        # In turns, so that other load on the machine affects all sizes.
         for number in range(plan.rounds):
             say(f"reads of {path}, round {number + 1}")
             for size in sizes:

@@ -18,14 +18,14 @@ from urllib.parse import urlsplit
 
 PATHS = ["/", "/team", "/feedback", "/guilds"]
 REQUESTS = 100
-# The service does other things meanwhile, for example it takes a heartbeat in. The cheapest round has the least of them.
+# The service also does other work, such as handling a heartbeat. The cheapest round has the least of it.
 ROUNDS = 20
 # A function is hot if it takes this part of a read. Those above the second bound only call the others.
 HOT, OUTER = 0.02, 0.6
 MOST_GROWTH = 0.05
-# The places of maps and of memory are random, which shows in small functions.
+# Hash maps and memory addresses are randomised, which shows in small functions.
 RANDOM = 50
-# As long as a real one: the limits must read as many bytes.
+# As long as a real one, so that the reference servers read as many bytes.
 NO_TOKEN = f"bcs_{'0' * 43}"
 
 
@@ -105,7 +105,7 @@ def compare(measured: Path, committed: Path) -> None:
     ours, theirs = figures(measured), figures(committed)
     worse = False
     for (path, name), before in theirs.items():
-        # What is ours alone: a library's share changes with its version, and shows in the whole read.
+        # Only our own functions: a library's share changes with its version and shows in the whole read.
         if name != "all" and "bot_companion" not in name:
             continue
         now = ours.get((path, name))

@@ -70,7 +70,7 @@ class Contender:
 
 @dataclass
 class Row:
-    """One read, and everybody who answers it."""
+    """One read, and everyone who answers it."""
 
     label: str
     size: int
@@ -242,7 +242,7 @@ class Reads:
         return found
 
     def warm(self, recordings: list[Recording]) -> list[Row]:
-        """The reads with everything in memory, beside everybody."""
+        """The reads with everything in memory, beside everyone."""
         reader = Reader(self.small.url)
         sessions = {token: {"guilds": reader.data("/guilds", {"Token": token})} for token in self.tokens.values()}
         data = {"status": reader.data("/", {}), "team": reader.data("/team", {}), "sessions": sessions}

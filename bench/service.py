@@ -31,7 +31,7 @@ SETTINGS = {
     "HTTP_ALLOWED_ORIGINS": "https://dashboard.example",
     "SECRETS_KEYS": f"one:{'A' * 43}=",
     "ADMIN_LISTEN": "off",
-    # Raised, not switched off, where counting is part of what a request costs: one client stands for many.
+    # Raised, not switched off, because counting is part of a request's cost. One client stands for many.
     "LIMITS_REQUESTS_PER_SECOND": "1000000",
     "LIMITS_REQUESTS_BURST": "1000000",
     "LIMITS_CONNECTIONS": "20000",
@@ -45,7 +45,7 @@ SETTINGS = {
     "FEED_REQUESTS_PER_SECOND": "0",
     # The bot's connection waits while thousands of users sign in.
     "LIMITS_IDLE_TIMEOUT": "1h",
-    # A list that turns stale in the middle of a measurement would add calls of the provider to it.
+    # A list that expires during a measurement would add provider calls to it.
     "GUILDS_FRESH": "1d",
     "GUILDS_STALE_WHILE_REVALIDATE": "1d",
     "GUILDS_MAX_STALE": "1d",
@@ -89,7 +89,7 @@ def user_id(person: int) -> int:
 
 
 def code(person: int, guilds: int) -> str:
-    """The code that signs in a person who is in so many guilds."""
+    """The code that signs in a person who is in this many guilds."""
     return f"{user_id(person)}-{guilds}"
 
 
@@ -98,7 +98,7 @@ class Service:
         folder.mkdir()
         self.binary = binary
         self.database, self.log = folder / "companion.db", folder / "log"
-        # An address of its own, so that no client gets the service's port while it restarts.
+        # Its own address, so that no client gets the service's port while it restarts.
         self.host, self.port = "127." + ".".join(str(random.randrange(1, 255)) for _ in range(3)), 0
         self.process: subprocess.Popen[bytes] | None = None
         settings = {**SETTINGS, "IDP_BASE_URL": provider, "STORE_URL": store or f"sqlite:{self.database}"}

@@ -30,7 +30,7 @@ class Streams:
         self.ended: asyncio.Queue[float] = asyncio.Queue()
 
     async def open(self, service: Service, requests: list[tuple[str, str]]) -> float:
-        """Opens one per path and token, and waits for the first event of each; gives the seconds that it took."""
+        """Opens one per path and token, and waits for the first event of each; returns the seconds that it took."""
         room = asyncio.Semaphore(200)
         began = time.perf_counter()
         await asyncio.gather(*(self.open_one(service, path, token, room) for path, token in requests))
@@ -133,7 +133,7 @@ async def measure(service: Service, bot: Bot, count: int, guilds: int, seconds: 
 
 
 async def measure_idle(service: Service, count: int, seconds: int, round_seconds: int) -> list[list[str]]:
-    """Half of the streams are for anybody, half of six users. Reads are measured before, beside and after them."""
+    """Half of the streams are for anyone, half of six users. Reads are measured before, beside and after them."""
     tokens = await asyncio.to_thread(service.sign_in, *(code(1 + person, 10) for person in range(6)))
 
     async def read_cost() -> float:

@@ -1,5 +1,5 @@
-# What the scripts share: the build, Python environments, packages, a work folder, and a running service. A script sources this
-# after changing to the repository's root.
+# Shared by the scripts: the build, Python environments, packages, a work folder, and a running service. Source this after changing to the
+# repository's root.
 #
 # shellcheck shell=bash
 
@@ -7,7 +7,7 @@
 mkdir -p "${CARGO_TARGET_DIR:-target}"
 target=$(realpath "${CARGO_TARGET_DIR:-target}")
 
-# Exports BOT_COMPANION, the absolute path of the binary to test, and builds it unless it is given. Arguments go to cargo.
+# Exports BOT_COMPANION, the absolute path of the binary to test, building it if it isn't set. Arguments go to cargo.
 build_service() {
     if [ -z "${BOT_COMPANION:-}" ]; then
         cargo build --locked -p bot-companion "$@"
@@ -18,7 +18,7 @@ build_service() {
     export BOT_COMPANION
 }
 
-# Sets `binaries` to the folder with the release binaries of these packages, and builds them unless BENCH_BINARIES names it.
+# Sets `binaries` to the folder with the release binaries of these packages, building them unless BENCH_BINARIES names it.
 build_release() {
     binaries="${BENCH_BINARIES:-}"
     if [ -z "$binaries" ]; then
@@ -27,7 +27,7 @@ build_release() {
     fi
 }
 
-# make_environment FOLDER ARGUMENT…: makes a Python environment once, with what `pip install` is given.
+# make_environment FOLDER ARGUMENT…: creates a Python environment once, with these arguments for `pip install`.
 make_environment() {
     local folder=$1
     shift
@@ -39,18 +39,18 @@ make_environment() {
     fi
 }
 
-# A name for the environment that these files describe: another interpreter, or other files, make another one.
+# A name for the environment that these files describe; another interpreter, or other files, give another name.
 stamp() {
     { "${PYTHON:-python3}" --version && cat "$@"; } | sha256sum | cut -c 1-16
 }
 
-# Sets `environment` to the one with the Python SDK and the fake Discord, and what the tests of both need.
+# Sets `environment` to the one with the Python SDK, the fake Discord, and what their tests need.
 make_sdk_environment() {
     environment="$target/sdk-python/environment-$(stamp sdk/python/pyproject.toml sdk/fake-discord/pyproject.toml)"
     make_environment "$environment" -e 'sdk/fake-discord[test]' -e 'sdk/python[test]'
 }
 
-# install_packages_of FOLDER: installs what the folder's package-lock.json names, unless that was done.
+# install_packages_of FOLDER: installs what the folder's package-lock.json names, unless that has been done.
 install_packages_of() {
     local sum
     sum=$(sum "$1"/package*.json)
@@ -60,12 +60,12 @@ install_packages_of() {
     fi
 }
 
-# Installs Debian packages where that is possible without asking; otherwise says what to install.
+# Installs Debian packages if that is possible without asking; otherwise says what to install.
 install_packages() {
     local as_root=()
     if [ "$(id -u)" -ne 0 ]; then as_root=(sudo -n); fi
     if ! command -v apt-get >/dev/null || ! "${as_root[@]}" true 2>/dev/null; then
-        echo "something is missing; install it (the names are Debian's): $*" >&2
+        echo "please install these Debian packages, or their equivalents: $*" >&2
         return 1
     fi
     echo "installing $*" >&2
@@ -73,8 +73,8 @@ install_packages() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >&2
 }
 
-# need_node [VERSION]: makes sure that `node` is at least this one; without it, the oldest that the JavaScript SDK supports. Where the
-# system's is too old, a newer one comes as a package.
+# need_node [VERSION]: makes sure that `node` has at least this version, by default the oldest that the JavaScript SDK supports. If the
+# system's is too old, a newer one is installed as a package.
 need_node() {
     if ! printf '%s\n' "${1:-20}" "$(node -p process.versions.node 2>/dev/null || echo 0)" | sort --check=quiet --version-sort; then
         local newer="$target/sdk-js/node"
@@ -83,19 +83,19 @@ need_node() {
     fi
 }
 
-# Makes sure that a program is there which has the name of its package.
+# Makes sure that a program exists that has the same name as its package.
 need_program() {
     command -v "$1" >/dev/null || install_packages "$1"
 }
 
-# Sets `oha` to the load generator of the benchmarks, and builds it once; that takes minutes.
+# Sets `oha` to the benchmarks' load generator, building it once, which takes minutes.
 need_oha() {
     local version=1.16.0
     oha="$target/tools/oha-$version/bin/oha"
     if [ ! -x "$oha" ]; then cargo install --quiet --locked --root "$target/tools/oha-$version" "oha@$version"; fi
 }
 
-# Exports CHROMIUM, the browser, unless it is given.
+# Exports CHROMIUM, the browser, unless it is set.
 need_chromium() {
     if [ -z "${CHROMIUM:-}" ]; then
         need_program chromium
@@ -104,8 +104,8 @@ need_chromium() {
     export CHROMIUM
 }
 
-# copy_folder FOLDER: copies a folder of the repository below `copy`, without what was built in it. What was installed or built in an
-# earlier copy stays.
+# copy_folder FOLDER: copies a folder of the repository to `copy`, without its build output. What was installed or built in an earlier
+# copy stays.
 copy_folder() {
     local folder=$1
     mkdir -p "$copy/$folder"
@@ -113,8 +113,8 @@ copy_folder() {
     (cd "$folder" && tar --exclude=./node_modules --exclude=./dist --exclude=./target --exclude=./build --exclude=./data --exclude=./.svelte-kit -cf - .) |
         tar -xf - -C "$copy/$folder"
 }
-# once NAME TEXT FOLDER COMMAND…: runs the command in the folder below `copy`, unless it ran there for the same text. `npm ci` needs no
-# second run if nothing has changed.
+# once NAME TEXT FOLDER COMMAND…: runs the command in the folder below `copy`, unless it already ran there for the same text: `npm ci`
+# needs no second run if nothing has changed.
 once() {
     local name=$1 text=$2 folder=$copy/$3
     shift 3
@@ -126,14 +126,14 @@ once() {
 # A sum of these files and the version of Node.
 sum() { { node --version && cat "$@"; } | sha256sum | cut -c 1-16; }
 
-# Makes the copy of the tests that run in a browser, and installs what they need.
+# Copies the browser tests, and installs what they need.
 copy_browser_tests() {
     copy="$target/web-examples"
     copy_folder examples/browser-tests
     once install "$(sum examples/browser-tests/package*.json)" examples/browser-tests npm ci --silent
 }
 
-# field NAME: a text in the line of JSON that `dev` has printed.
+# field NAME: a text from the line of JSON printed by `dev`.
 field() {
     sed -nE "s/.*\"$1\":\"([^\"]*)\".*/\1/p" "$work/dev.json"
 }
@@ -171,7 +171,7 @@ start_dev() {
     if [[ "$("$binary" dev --help)" != *--json* ]]; then json=(); fi
     log="${log:-$work/service.log}"
     data="${data:-$work/data}"
-    # Asked for before the service has made it, perhaps.
+    # The service may not have created it yet.
     : >"$work/dev.json"
     "$binary" dev "${json[@]}" --no-limits --listen 127.0.0.1:0 --data "$data" "$@" >"$work/dev.json" 2>"$log" &
     service=$!

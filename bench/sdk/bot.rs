@@ -38,7 +38,7 @@ impl EventHandler for Lantern {
     }
 }
 
-/// What a bot does all day: some eight messages a second, each in another channel.
+/// A bot's usual work: about eight messages per second, each in another channel.
 async fn call(calls: Arc<Calls>, http: Arc<Http>) {
     for number in 0_u64.. {
         let (calls, http) = (Arc::clone(&calls), Arc::clone(&http));
@@ -58,7 +58,7 @@ async fn call(calls: Arc<Calls>, http: Arc<Http>) {
 async fn main() -> Result<(), Error> {
     let intents = GatewayIntents::GUILDS | GatewayIntents::GUILD_MEMBERS;
     let calls = Arc::new(Calls::default());
-    // The library's own rate limiter is off, because it calls the real Discord: what the fake one refuses is seen as an error.
+    // The library's rate limiter is off, because it calls the real Discord. What the fake one refuses shows up as an error.
     let http = HttpBuilder::new(env::var("TOKEN")?).proxy(env::var("PROXY")?).ratelimiter_disabled(true).build();
     let mut client = ClientBuilder::new_with_http(http, intents).event_handler(Lantern(Arc::clone(&calls)));
     let rate = env::var("LISTING_RATE")?.parse()?;
@@ -103,7 +103,7 @@ async fn main() -> Result<(), Error> {
     }
 }
 
-/// CPU seconds, in ticks of 10 ms, and resident MiB, in pages of 4 KiB: what Linux says of this process.
+/// This process's CPU seconds (in ticks of 10 ms) and resident MiB (in pages of 4 KiB), from Linux.
 fn usage() -> Option<(f64, f64)> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     let fields: Vec<f64> =

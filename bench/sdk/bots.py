@@ -1,4 +1,4 @@
-"""The bots of the benchmarks: each is a process of its own, which tells what it has used."""
+"""The bots of the benchmarks: each is its own process, which tells what it has used."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Bot:
         addresses = fake.addresses()
         environment = {**os.environ, "SDK": sdk, "CHUNK": chunk, "API": addresses["api"], "GATEWAY": addresses["gateway"]}
         environment |= {"TOKEN": addresses["token"], "PROXY": addresses["url"], **({"CALLS": "yes"} if calls else {})}
-        # As it is by default, or as fast as it goes where only the work is measured.
+        # The default pace, or as fast as possible where only the work is measured.
         environment["LISTING_RATE"] = "10" if calls else "1000"
         commands = {"python": [sys.executable, str(HERE / "bot.py")], "js": ["node", os.environ["JS_BOT"]], "rust": [os.environ["RUST_BOT"]]}
         pipe = asyncio.subprocess.PIPE
@@ -40,7 +40,7 @@ class Bot:
         self._input.write(b"\n")
         while True:
             line = await self._output.readline()
-            # The SDK's own lines go there, too.
+            # The SDK logs there, too.
             if line.startswith(b"{"):
                 found: dict[str, Any] = json.loads(line)
                 return found

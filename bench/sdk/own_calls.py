@@ -1,4 +1,4 @@
-"""Runs a bot that makes calls of its own on the fake Discord with the real limits, with its SDK and without, and compares how long they take.
+"""Runs a bot that makes its own calls on the fake Discord with the real limits, with its SDK and without, and compares how long they take.
 
 With the SDK every guild has to be listed, because the bot caches no members: that is when the SDK asks Discord the most.
 """
@@ -32,7 +32,7 @@ def place(times: list[float], share: float) -> float:
 
 
 async def measure(kind: str, sdk: str) -> dict[str, Any]:
-    # Shards start without Discord's pause of five seconds, which has nothing to do with this.
+    # Shards start without Discord's five-second delay, which isn't measured here.
     world = {"generate": {"guilds": GUILDS, "members": MEMBERS, "roles": 3}, "max_concurrency": 16, **LIMITS}
     async with FakeDiscord(world) as fake:
         bot = await Bot.start(kind, fake, sdk, chunk="no", calls=True)

@@ -1,4 +1,4 @@
-//! What the servers of the benchmarks share: one thread per core, each with its own listener on the same address.
+//! Shared by the benchmarks' servers: one thread per core, each with its own listener on the same address.
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
@@ -7,7 +7,7 @@ use anyhow::Context;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpStream;
 
-/// The arguments of a server, in order. An error shows how it is called.
+/// A server's arguments, in order. The error shows the usage.
 pub fn arguments<const N: usize>(usage: &str) -> anyhow::Result<[String; N]> {
     let given: Vec<String> = std::env::args().skip(1).collect();
     given.try_into().ok().with_context(|| format!("usage: {usage}"))
@@ -39,7 +39,7 @@ where
     Ok(())
 }
 
-/// Serves every connection in a task of its own, on a runtime of this thread's.
+/// Serves each connection in its own task, on this thread's runtime.
 pub fn serve_connections<F>(listener: TcpListener, serve: impl Fn(TcpStream) -> F) -> anyhow::Result<()>
 where
     F: Future<Output = ()> + Send + 'static,

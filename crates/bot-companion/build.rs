@@ -1,4 +1,4 @@
-//! Writes down what is being built: from git, or from the environment where there is none (a source archive, a container build).
+//! Records what is being built: from git, or from the environment if there is none (a source archive, a container build).
 
 use std::process::Command;
 

@@ -199,9 +199,9 @@ export async function launchBrowser() {
   return browser;
 }
 
-/** Somebody with a browser of their own: storage and cookies that nobody else has. */
+/** Someone with their own browser: storage and cookies that nobody else has. */
 export class Visitor {
-  /** `options` are those of a context of Playwright, such as `locale`. */
+  /** `options` are those of a context of Playwright, like `locale`. */
   static async arrive(browser, origin, options = {}) {
     const context = await browser.newContext(options);
     context.setDefaultTimeout(DEADLINE);

@@ -1,3 +1,3 @@
 #!/bin/sh
-# The second name of the executable that lies beside this file. This file may be called through a link.
+# A second name for the executable next to this file, which may be called through a link.
 exec "$(dirname "$(readlink -f "$0")")/bot-companion" "$@"

@@ -10,7 +10,7 @@ mkdir -p "$dist"
 dist=$(realpath "$dist")
 version=$(scripts/version)
 
-# Everything in a package is as old as the last commit, and nobody's own, so that two runs give the same bytes.
+# Everything in a package has the time of the last commit and no owner, so that two runs give the same bytes.
 SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}"
 export SOURCE_DATE_EPOCH
 umask 022
@@ -20,7 +20,7 @@ fail() {
     exit 1
 }
 
-# Exports BOT_COMPANION, the absolute path of the binary to package, and builds it unless it is given.
+# Exports BOT_COMPANION, the absolute path of the binary to package, building it if it isn't set.
 take_binary() {
     local built
     if [ -z "${BOT_COMPANION:-}" ]; then BOT_COMPANION="$(scripts/dist/binary)/bot-companion"; fi
@@ -30,7 +30,7 @@ take_binary() {
     if [ "$built" != "bot-companion $version" ]; then fail "$BOT_COMPANION is $built, but this is version $version"; fi
 }
 
-# pack_folder FOLDER FILE: makes a compressed archive of a folder that lies in `work`.
+# pack_folder FOLDER FILE: makes a compressed archive of a folder in `work`.
 pack_folder() {
     tar --create --directory "$work" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --format=ustar "$1" | gzip --best --no-name >"$2"
 }

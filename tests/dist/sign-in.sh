@@ -7,7 +7,7 @@ fail() {
     exit 1
 }
 
-# Fetches without a proxy and never hangs. Where the service has a network of its own, `in_network` is the command that enters it.
+# Fetches without a proxy and never hangs. If the service has its own network, `in_network` is the command that enters it.
 in_network=()
 fetch() { "${in_network[@]}" curl --silent --show-error --fail --noproxy '*' --max-time 30 "$@"; }
 
@@ -30,10 +30,10 @@ seconds() {
 # sign_in URL CODE: prints the token of a new session.
 sign_in() { fetch --request POST --header "Idp-Code: $2" "$1/auth" | grep -oE 'bcs_[0-9A-Za-z]+'; }
 
-# guilds URL TOKEN: prints the guilds of whoever is signed in.
+# guilds URL TOKEN: prints the guilds of the signed-in user.
 guilds() { fetch --header "Token: $2" "$1/guilds"; }
 
-# start_provider: starts an identity provider for a service that is no `dev`, in the network of `in_network`. Sets `provider` to its URL.
+# start_provider: starts an identity provider for a service that isn't `dev`, in the network of `in_network`. Sets `provider` to its URL.
 # A code is a number, a dot and anything. Needs `environment` (make_sdk_environment) and `work`.
 start_provider() {
     # shellcheck disable=SC2154

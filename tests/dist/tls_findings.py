@@ -4,11 +4,11 @@
 import json
 import sys
 
-# What the test's own surroundings cause: the finding's ID, and why it says nothing about the service. The test authority causes nothing:
+# Findings caused by the test setup: the ID, and why it doesn't concern the service. The test CA needs no exception:
 # testssl.sh is told to trust it, and its certificate names a revocation list.
 EXCUSED = {"engine_problem": "this machine's openssl has no GOST ciphers to try"}
 HARMLESS = {"OK", "INFO", "LOW", "DEBUG"}
-# Without these it has not really looked.
+# Without these, it hasn't really tested anything.
 EXPECTED = {"TLS1_3", "cipher_order", "heartbleed", "ROBOT", "HSTS_time"}
 
 with open(sys.argv[1]) as file:

@@ -24,12 +24,12 @@ GUILD = 7 << 22
 class Bomb:
     name: str
     path: str
-    # Sent in chunks; may have no end.
+    # Sent in chunks; may be endless.
     parts: Iterable[bytes]
     headers: dict[str, str] = field(default_factory=dict)
-    # What may come of it. A few are odd but right.
+    # The allowed outcomes. A few of the bodies are odd but valid.
     allowed: tuple[int, ...] = (400, 401, 413, 415, 422)
-    # Whether the parts are chunks already.
+    # Whether the parts are already chunks.
     is_framed: bool = False
 
     @property
@@ -38,7 +38,7 @@ class Bomb:
 
 
 def unpacking_to(block: bytes) -> Iterator[bytes]:
-    """gzip that unpacks to this text, again and again, without end."""
+    """gzip that unpacks to this text, over and over, without end."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     whole = block * (MIB // len(block))
     # Ends at a byte and refers to nothing before it, so it can be repeated.
@@ -109,7 +109,7 @@ def deep() -> Iterator[Bomb]:
         for path in (EVENTS, SNAPSHOT, SUBSCRIPTIONS, HEARTBEAT):
             yield Bomb(f"{path}: {levels} {name}", path, [nested])
             yield Bomb(f"{path}: {levels} {name} that never close", path, [unclosed])
-        # A field that nobody knows is skipped, however deep it is; if it is, the rest of the line counts.
+        # Unknown fields are skipped at any depth, and the rest of the line is applied.
         yield Bomb(f"{levels // 4} {name} in an unknown field", EVENTS, [raw_event(opening * (levels // 4) + b"1" + closing * (levels // 4))], allowed=(200, 422))
         known = event(name="MARK").replace(b'"MARK"', nested[: MIB // 2])
         yield Bomb(f"{name} in a known field", EVENTS, [known])

@@ -13,7 +13,7 @@ from service import NO_ANSWER, Client, Failed, Service, count, eventually, measu
 
 ROUNDS = count("DISK_ROUNDS", 30, 2)
 REFUSALS = count("DISK_REFUSALS", 200, 30)
-# The first fault lasts longer than answers may be served from the cache without a store: the store can still be read.
+# The first fault lasts longer than the cache may be used without the store, which can still be read.
 LONG = count("DISK_SECONDS", 70, 0)
 
 

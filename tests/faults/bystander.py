@@ -15,7 +15,7 @@ PUBLIC = ("/", "/team", "/feedback", "/stats")
 
 
 class Bystander:
-    """A client from an address of its own, in a thread. With `fresh`, each request has a new connection, as that of a new visitor."""
+    """A client from its own address, in a thread. With `fresh`, each request has a new connection, as that of a new visitor."""
 
     def __init__(self, url: str, source: str = "127.0.0.2", fresh: bool = True, trust: ssl.SSLContext | None = None, pause: float = 0.05) -> None:
         parts = urllib.parse.urlsplit(url)

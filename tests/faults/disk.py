@@ -52,7 +52,7 @@ class Disk:
             os.close(folder)
 
     def __exit__(self, *_: object) -> None:
-        # Who isn't root may only use the first.
+        # Without root only fusermount3 works.
         unmount = ["fusermount3", "-u", "-z"] if shutil.which("fusermount3") else ["umount", "--lazy"]
         subprocess.run([*unmount, str(self.path)], check=False)
         try:

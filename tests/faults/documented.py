@@ -35,7 +35,7 @@ class Document:
         asked = (template, method, status)
         if asked not in self.plans:
             methods = self.paths[template]
-            # A method that a path doesn't have is refused in the words of any that it has.
+            # A method that isn't allowed gets the error documented for the path's other methods.
             operation = methods.get("get" if method == "HEAD" else method.lower()) or next(iter(methods.values()))
             found = operation["responses"].get(str(status))
             if found is None:

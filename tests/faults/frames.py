@@ -78,7 +78,7 @@ class Abuser:
                 wanted = [self.socket] if self.reads else []
                 select.select(wanted, [self.socket], [], 0.1)
             except OSError:
-                # Why it was closed may still be there to be read.
+                # The reason for the close may still be readable.
                 self.receive()
                 self.closed = True
             if self.reads:

@@ -26,7 +26,7 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", 
 
 @dataclass
 class Request:
-    # The path in the document; empty if it is in none.
+    # The path in the OpenAPI document; empty if it isn't there.
     template: str
     method: str
     path: str
@@ -64,7 +64,7 @@ class Generator:
         # Half of them stay valid.
         for _ in range(self.random.choice((0, 0, 0, 1, 1, 2, 3))):
             self.bend(request)
-        # One that never ends would hold the connection up.
+        # An endless body would block the connection.
         if request.headers and any(name == "Expect" for name, _ in request.headers):
             request.headers = [pair for pair in request.headers if pair[0] != "Expect"]
         return request
@@ -89,7 +89,7 @@ class Generator:
         }
         for mark, value in values.items():
             if mark in template:
-                # An empty part or one with a slash makes another path, and dots may, too.
+                # An empty segment or a slash makes a different path, and so may dots.
                 made = value()
                 template = template.replace(mark, made if made.strip("./ ") and "/" not in made else "x")
         return self.escaped(template) + (self.query() if self.random.random() < 0.1 else "")

@@ -20,12 +20,12 @@ class Load:
         self.service, self.threads = service, threads
         self.people = itertools.count(1)
         self.lock = threading.Lock()
-        # Acknowledged sessions and sign-outs. What got no answer is in neither.
+        # Acknowledged sessions and sign-outs. Requests without a response are in neither.
         self.sessions: list[str] = []
         self.ended: list[str] = []
         self.bot = Bot(service)
         self.acknowledged_batch = self.sent_batch = 0
-        # Answers other than 200, and requests without an answer.
+        # Responses other than 200, and requests without a response.
         self.refused: Counter[str] = Counter()
         self.unanswered = 0
         self.acknowledged = 0
@@ -63,7 +63,7 @@ class Load:
             except NO_ANSWER:
                 with self.lock:
                     self.unanswered += 1
-                # It is being killed, and nothing listens until the next start.
+                # The service is being killed, and nothing listens until the next start.
                 self.stopping.wait(0.01)
         client.close()
 
@@ -73,7 +73,7 @@ class Load:
                 self.acknowledged += 1
                 return True
             self.refused[f"{answer.status} {answer.error}"] += 1
-        # Whoever is refused doesn't come back at once.
+        # Refused clients don't retry at once.
         self.stopping.wait(0.02)
         return False
 
@@ -90,13 +90,13 @@ class Load:
                 self.ended.append(token)
 
     def feed(self, client: Client) -> None:
-        # A batch that got no answer may have been applied, and comes again under its number.
+        # A batch without a response may have been applied, so it is sent again with the same number.
         self.sent_batch = self.acknowledged_batch + 1
         if self.note(self.bot.events(client, [{"type": "guild", **guild(id, str(self.sent_batch))} for id in GUILDS])):
             self.acknowledged_batch = self.sent_batch
 
     def check(self, sample: int | None = None) -> int:
-        """Everything acknowledged is there, or at least the newest and a sample of the rest; gives how much is not, and says what."""
+        """Everything acknowledged is there, or at least the newest and a sample of the rest; returns how much is not, and says what."""
         lost: list[str] = []
         with self.service.client() as client:
             for tokens, status in ((self.sessions, 200), (self.ended, 401)):

@@ -43,7 +43,7 @@ class Sender:
         status, headers = await wire.head()
         if headers.get("content-type") != "text/event-stream" or request.method == "HEAD":
             return status, headers, await wire.body(request.method, status, headers)
-        # A stream doesn't end; its first event is all that is looked at.
+        # A stream doesn't end, so only its first event is checked.
         assert wire.reader is not None
         body = b""
         while EVENT not in body and (part := await wire.reader.read(4096)):
@@ -98,7 +98,7 @@ def scenario(folder: Path) -> None:
         processes = min(os.cpu_count() or 1, 8)
         parts = [(service.url, service.key, document, seed + number, -(-requests // processes)) for number in range(processes)]
         began = time.monotonic()
-        # Its processes end by themselves. multiprocessing.Pool would send them SIGTERM, and now and then wait for one for ever.
+        # Its processes end by themselves. multiprocessing.Pool would send them SIGTERM, and now and then wait for one forever.
         with ProcessPoolExecutor(processes) as pool:
             done = list(pool.map(work, parts))
         statuses: Counter[int] = sum((each for each, _ in done), Counter())

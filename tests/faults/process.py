@@ -39,7 +39,7 @@ class Peak:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        # Where the system doesn't allow this, the peak is that of the whole life: larger, never smaller.
+        # If the system doesn't allow this, the peak covers the process's whole life, so it is never too small.
         try:
             Path(f"/proc/{pid}/clear_refs").write_text("5")
         except OSError:

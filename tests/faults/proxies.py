@@ -73,7 +73,7 @@ def answers(address: tuple[str, int], trust: ssl.SSLContext | None) -> bool:
 
 @contextmanager
 def haproxy(folder: Path, service: Service) -> Iterator[tuple[str, int]]:
-    """Gives its address."""
+    """Returns its address."""
     with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
         # It is handed the open socket, so nobody else can take the port.
         address = listener.getsockname()
@@ -87,7 +87,7 @@ def haproxy(folder: Path, service: Service) -> Iterator[tuple[str, int]]:
 
 @contextmanager
 def nginx(folder: Path, service: Service) -> Iterator[tuple[tuple[str, int], ssl.SSLContext]]:
-    """Gives its address and whom to trust."""
+    """Returns its address and whom to trust."""
     chain, key = certificate(folder, "127.0.0.1")
     # It can't be handed a socket, so another program could take the port in between; then the start fails.
     with socket.socket() as probe:

@@ -34,7 +34,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 QUICK = bool(os.environ.get("FAULTS_QUICK"))
 # Only a failing scenario waits this long.
 PATIENCE = 60.0
-# What a request that got no answer raises.
+# Raised by a request that got no response.
 NO_ANSWER = (OSError, http.client.HTTPException)
 
 
@@ -71,12 +71,12 @@ def skip(why: str) -> NoReturn:
 
 
 def run(scenario: Callable[[Path], None], on_disk: bool = False) -> NoReturn:
-    """Runs a scenario in a folder of its own, in memory where that is possible, and says what broke."""
+    """Runs a scenario in its own folder, in memory where that is possible, and says what broke."""
     parent = tempfile.gettempdir()
     if not on_disk:
         parent = subprocess.check_output([REPOSITORY / "scripts" / "test-folder", parent], text=True).strip()
     folder = Path(tempfile.mkdtemp(prefix="companion-faults-", dir=parent))
-    # So that whatever was started is stopped.
+    # Ends with an exception, so that everything that was started is stopped.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     code = 0
     try:
@@ -165,7 +165,7 @@ class Client:
 
 class Provider:
     """The identity provider, as far as the service needs it, in threads of this process. A code is the number of a person, a dot, and
-    anything: `7.first`. Others are refused. Everybody is in all `guilds`.
+    anything: `7.first`. Others are refused. Everyone is in all `guilds`.
 
     `fault` may answer a request itself: it gets the handler and the path, and returns True if it has."""
 
@@ -177,7 +177,7 @@ class Provider:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
-            # Headers and body leave together, so no delayed acknowledgement slows a sign-in down.
+            # Sends headers and body together, so that no delayed ACK slows a sign-in down.
             wbufsize = -1
             disable_nagle_algorithm = True
 
@@ -244,7 +244,7 @@ def user_id(person: int) -> int:
 
 @dataclass
 class Service:
-    """`serve` on a SQLite file in `data`, with limits that don't count this machine's clients. It can be started again and again on the same
+    """`serve` on a SQLite file in `data`, with limits that don't count this machine's clients. It can be started over and over on the same
     data. `settings` are lines of TOML with whole names: `limits.connections = 10`."""
 
     folder: Path
@@ -252,7 +252,7 @@ class Service:
     data: Path | None = None
     settings: str = ""
     environment: dict[str, str] = field(default_factory=dict)
-    # A program that starts the service, such as prlimit.
+    # A program that starts the service, like prlimit.
     wrapper: list[str] = field(default_factory=list)
     limits: bool = False
     process: subprocess.Popen[bytes] | None = None
@@ -340,7 +340,7 @@ class Service:
         return self.process is not None and self.process.poll() is None
 
     def ended(self, patience: float = PATIENCE) -> int:
-        """Waits until the process ends by itself; gives its exit code."""
+        """Waits until the process ends by itself; returns its exit code."""
         assert self.process is not None
         try:
             return self.process.wait(patience)
@@ -354,7 +354,7 @@ class Service:
             self.process.wait()
 
     def stop(self) -> None:
-        """Asks it to stop, and sees that it does so in good order."""
+        """Asks it to stop, and sees that it does so cleanly."""
         if self.process is None or self.process.poll() is not None:
             return
         self.process.terminate()

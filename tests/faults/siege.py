@@ -1,4 +1,4 @@
-"""Thousands of connections that do as little as they can, from many addresses, in a process of their own."""
+"""Thousands of connections that do as little as they can, from many addresses, in their own process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from multiprocessing.synchronize import Event
 
 from service import Failed
 
-# The service lets one address have 256.
+# The service allows 256 connections per address.
 PER_ADDRESS = 250
 GET = b"GET /team HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 LARGE = b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -29,9 +29,9 @@ class Kind:
     name: str
     first: bytes = b""
     then: bytes = b""
-    # Whether it shakes hands for TLS before that.
+    # Whether it completes a TLS handshake first.
     secure: bool = False
-    # How it reads: all that comes, a little at a time, or nothing.
+    # Whether it reads everything, a little at a time, or nothing.
     reads: str = "all"
 
 
@@ -143,7 +143,7 @@ class Siege:
         try:
             if kind.reads != "all":
                 plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            # The port is chosen by connect, which knows the other end.
+            # `connect` chooses the port, because it knows the other end.
             plain.setsockopt(socket.IPPROTO_IP, 24, 1)
             plain.bind((source, 0))
             loop = asyncio.get_running_loop()
@@ -167,7 +167,7 @@ class Siege:
     async def run(self) -> None:
         attack_ends = time.monotonic() + self.hold
         await self.fill()
-        # On a slow machine, opening them all can take longer than they were to come back.
+        # On a slow machine, opening all of them can take longer than the time they had to reconnect.
         last_opened = time.monotonic()
         while True:
             attacking = time.monotonic() < attack_ends
@@ -176,7 +176,7 @@ class Siege:
             if attacking:
                 await self.fill()
                 last_opened = time.monotonic()
-            # One that doesn't read doesn't see its end. The service knows.
+            # A connection that doesn't read can't see that it was closed, so the service is asked.
             elif all(one.kind.reads != "all" for one in self.slow):
                 return
             # Idle connections have the longest time: 75 s.
@@ -210,7 +210,7 @@ def besiege(url: str, kinds: list[Kind], many: int, hold: float, first_address: 
 
 
 class Besieged:
-    """A siege in a process of its own, so that normal clients here are not slowed down by it."""
+    """A siege in its own process, so that normal clients here are not slowed down by it."""
 
     def __init__(self, url: str, kinds: list[Kind], many: int, hold: float, first_address: int) -> None:
         self.outcomes: multiprocessing.Queue[Outcome] = multiprocessing.Queue()

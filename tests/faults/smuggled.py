@@ -121,21 +121,21 @@ HEADERS = [
 def conflicts() -> Iterator[Case]:
     """A length and a coding. HIDDEN is in the body by its length, after it by its coding, or the other way round."""
     for number, (coding, order, shape) in enumerate(product(CODINGS, (0, 1), ("by length", "by coding"))):
-        # Nobody takes this for a coding, so what follows the length is a request of its own.
+        # Not a valid coding for any reader, so what follows the length is a request of its own.
         if coding.startswith(b"Transfer_") and shape == "by coding":
             continue
         if shape == "by length":
             body = b"0\r\n\r\n" + HIDDEN
             length = len(body)
         else:
-            # The first chunk's size line is all that the length covers.
+            # The length covers only the first chunk's size line.
             part = HIDDEN + b"X: "
             body = chunked(part)
             length = len(b"%x\r\n" % len(part))
         lines = [b"Content-Length: %d" % length, coding]
         lines = lines[::-1] if order else lines
         yield Case(f"coding {number // 4}, order {order}, {shape}", head(METHODS[number % 2], *lines) + body)
-    # The coding alone, which a reader who doesn't see it takes for no body at all.
+    # Only the coding: a reader that overlooks it sees no body.
     for number, (coding, method) in enumerate(product(CODINGS, (b"POST", b"GET"))):
         yield Case(f"coding {number // 2} alone, {method.decode()}", head(method, coding) + chunked(b"x=", HIDDEN))
 
@@ -146,7 +146,7 @@ def lengths() -> Iterator[Case]:
         written = b"Content-Length: " + length.replace(b"%d", b"%d" % len(HIDDEN))
         plain = b"Content-Length: 0"
         lines = {"alone": [written], "before": [written, plain], "after": [plain, written]}[beside]
-        # A length in its plain form, alone, says that HIDDEN is the body.
+        # With a single plain length, HIDDEN is the body.
         name = f"length {number // 6} {beside}, {method.decode()}"
         yield Case(name, head(method, *lines) + HIDDEN)
 
@@ -159,7 +159,7 @@ def chunks() -> Iterator[Case]:
         yield Case(f"chunk size {number // 3}, {method.decode()}", head(method, coding) + line + b"\r\n" + HIDDEN + b"\r\n0\r\n\r\n")
     for number, (after_size, after_data) in enumerate(product(CHUNK_ENDS, CHUNK_ENDS)):
         text = b"%x%s%s%s0\r\n\r\n" % (len(HIDDEN), after_size, HIDDEN, after_data)
-        # A size line that never ends is no request; without a line's end after the data, the rest may be anything.
+        # A size line without an end isn't a request; without a line end after the data, the rest may be anything.
         yield Case(f"chunk ends {number}", head(b"POST", coding) + text)
     for number, (last, method) in enumerate(product(LAST_CHUNKS, (b"POST", b"DELETE"))):
         yield Case(f"last chunk {number // 2}, {method.decode()}", head(method, coding) + b"3\r\na=b\r\n" + last)

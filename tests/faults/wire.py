@@ -26,7 +26,7 @@ class Wire:
         if self.writer is None or self.writer.is_closing():
             self.reader, self.writer = await asyncio.open_connection(self.host, self.port, local_addr=(self.source, 0), limit=1 << 20)
         self.writer.write(text)
-        # A service that has refused a body closes its end while it is still being sent.
+        # After refusing a body, the service closes its end while the body is still being sent.
         try:
             await self.writer.drain()
         except ConnectionError:

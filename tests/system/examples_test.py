@@ -21,7 +21,7 @@ from fake_discord import FakeDiscord
 
 FOLDER, COMMAND = Path(sys.argv[1]), sys.argv[2:]
 BINARY = os.environ["BOT_COMPANION"]
-# How long a failing test waits; nothing depends on it otherwise.
+# Only a failing test waits this long.
 DEADLINE = 300.0
 # A guild of the sandbox, and people in it.
 GUILD, OWNER, MODERATOR = "871203344918732833", "280114907635220483", "518336079244710917"
@@ -78,7 +78,7 @@ class Service:
         return await self.get("/bot/state", Authorization=f"Bearer {self.key}")
 
     async def guild_for(self, person: str) -> Any:
-        """The guild as somebody of the sandbox sees it in the dashboard, or None."""
+        """The guild as someone of the sandbox sees it in the dashboard, or None."""
         if person not in self._tokens:
             session = await asyncio.to_thread(call, "POST", f"{self.url}/auth", {"Idp-Code": person})
             self._tokens[person] = session["token"]
@@ -135,7 +135,7 @@ class Example:
 
 
 def interaction(identity: int, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    """What Discord sends when somebody uses a slash command."""
+    """What Discord sends when someone uses a slash command."""
     roles = {role["id"]: role for role in WORLD["guilds"][0]["roles"]}
     users = {MODERATOR: {"id": MODERATOR, "username": "samira", "discriminator": "0", "avatar": None}}
     kinds = {"admin": 8, "mod": 8, "member": 6, "rating": 4, "days": 4}
@@ -177,7 +177,7 @@ def passed(what: str) -> None:
 
 async def test(fake: FakeDiscord, service: Service, bot: Example) -> None:
     async def seen(person: str, **expected: Any) -> bool:
-        """Whether somebody sees the guild in this way: its name, their role there, or one of its permissions."""
+        """Whether someone sees the guild in this way: its name, their role there, or one of its permissions."""
         guild = await service.guild_for(person)
         return guild is not None and all({**guild, **guild["permissions"]}.get(name) == value for name, value in expected.items())
 

@@ -17,7 +17,7 @@ from typing import Any
 import dev_service
 
 BINARY, CLIENT, FOLDER = sys.argv[1], sys.argv[2], Path(sys.argv[3])
-# How long a failing test waits; nothing depends on it otherwise.
+# Only a failing test waits this long.
 DEADLINE = 300
 GUILD = "871203344918732833"
 
@@ -133,7 +133,7 @@ def test(service: Service, client: subprocess.Popen[bytes]) -> None:
     service.kill()
     before = client_log().count("/bot/events: ")
     report(feedback("last", "Last words."))
-    # The pauses grow, so that the client would hardly try just now by itself.
+    # The delays grow, so the client would hardly retry just now by itself.
     until("the client waits for longer", lambda: client_log().count("/bot/events: ") >= before + 4)
     service.start("emptied again")
     client.send_signal(signal.SIGTERM)

@@ -12,7 +12,7 @@ from dev_service import sign_in
 def install_hooks(url):
     state = {"token": None, "calls": 0}
 
-    # Without Schemathesis' cache, which would go on with a token that a generated call has just ended.
+    # Without Schemathesis' cache, which would keep using a token that a generated call has just revoked.
     @schemathesis.auth(refresh_interval=None)
     class SessionToken:
         def get(self, case, context):
@@ -27,7 +27,7 @@ def install_hooks(url):
             else:
                 case.headers["Token"] = data
 
-    # Lines are sent as they were generated; the library knows no such type.
+    # Sends the lines as generated, because the library doesn't know the type.
     @schemathesis.serializer("application/x-ndjson")
     def ndjson(context, value):
         return value.encode() if isinstance(value, str) else json.dumps(value).encode()

@@ -22,7 +22,7 @@ DEPLOY = Path("deploy")
 ADMIN, FOLDER = sys.argv[1], Path(sys.argv[2])
 # The oldest and the newest release of Kubernetes whose schemas must accept the manifest.
 KUBERNETES = ("1.28", "1.37")
-# What the secrets of a deployment may be, by the names of their files.
+# Valid values for a deployment's secrets, by file name.
 SECRETS = {
     "client-secret": "not-a-secret",
     "keys": "one:" + base64.b64encode(bytes(32)).decode(),
@@ -51,7 +51,7 @@ def checked(configuration: Path, environment: dict[str, str]) -> dict[str, Any]:
     """Lets the service check a configuration, which refuses settings that don't exist. Returns all settings by name."""
     ours = dict(environment)
     for name, value in environment.items():
-        # The file is made by the operator, and has another place in the container.
+        # The operator creates the file, and it is mounted elsewhere in the container.
         if name.startswith("COMPANION_") and name.endswith("_FILE"):
             secret = FOLDER / Path(value).name
             secret.write_text(SECRETS[secret.name])
@@ -164,7 +164,7 @@ def check_kubernetes() -> None:
             secret = places[str(Path(value).parent)]["secret"]["secretName"]
             expect(secret == kinds["Secret"]["metadata"]["name"] and Path(value).name in kinds["Secret"]["stringData"], f"{name} is in the Secret")
 
-    # What the service makes of it.
+    # Checked by the service itself.
     configuration = FOLDER / "companion.toml"
     configuration.write_text(kinds["ConfigMap"]["data"]["companion.toml"])
     settings = checked(configuration, environment)
@@ -179,10 +179,10 @@ def check_kubernetes() -> None:
         with urllib.request.urlopen(f"{ADMIN}{asked['path']}", timeout=60) as response:
             expect(response.status == 200, f"{asked['path']} exists")
 
-    # Unedited, it must not run with a key that the whole world knows.
+    # Without edits it must not start, because its key is public.
     key = kinds["Secret"]["stringData"]["keys"]
     expect(not re.fullmatch(r"[^:]+:[A-Za-z0-9+/]{43}=", key), "the Secret has no key that would work")
-    # As the namespace's label asks for.
+    # Required by the namespace's label.
     context, own = pod["spec"]["securityContext"], container["securityContext"]
     user = re.search(r"^USER (\d+):(\d+)$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
     expect(user and [context["runAsUser"], context["runAsGroup"]] == [int(user[1]), int(user[2])], "the user is the image's")

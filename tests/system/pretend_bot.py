@@ -57,7 +57,7 @@ class PretendBot:
         for identity in GUILDS[::2]:
             self.join(identity)
 
-    # What the SDK asks
+    # What the SDK calls
 
     def name(self) -> str:
         return "pretend"
@@ -154,7 +154,7 @@ class PretendBot:
         if payer in self.premium:
             del self.premium[payer]
         else:
-            # A guild each, so that what is shown of it is certain.
+            # One guild each, so that the expected result is certain.
             guilds = [str(GUILDS[payer - PAYERS[0]])]
             self.premium[payer] = {"userid": str(payer), "slots": self.count, "guilds": guilds, "active_until": None}
 
@@ -163,7 +163,7 @@ class PretendBot:
             self.change(companion)
             await asyncio.sleep(self.rng.choice([0, 0.005, 0.01, 0.03]))
 
-    # What it tells of itself
+    # What the bot reports about itself
 
     def guild_line(self, guild: Any) -> Json:
         staff = {str(member.id): [str(role) for role in member.roles] for member in guild.members}
@@ -183,7 +183,7 @@ def attach(bot: PretendBot, what: str) -> Companion:
         grants=lambda guild: GRANTS,
         setup=lambda guild: bool(guild.setup),
         linked=lambda guild: bool(guild.linked),
-        # Both are sent whole, so only one of the two bots of the test may send them.
+        # Both replace what was sent before, so only one of the test's two bots may send them.
         subscriptions=(lambda: list(bot.premium.values())) if what == "subscriptions" else None,
         team=(lambda: roster(bot.team_role)) if what == "team" else None,
         limits=limits,
@@ -221,6 +221,6 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    # The SDK logs each time that the service is gone; here that is no news.
+    # The SDK logs each time that it can't reach the service, which is expected here.
     logging.getLogger("bot_companion").setLevel(logging.ERROR)
     asyncio.run(main())

@@ -15,12 +15,12 @@ import time
 from pathlib import Path
 
 BINARY, FOLDER = sys.argv[1], Path(sys.argv[2])
-# How long a failing test waits; nothing depends on it otherwise.
+# Only a failing test waits this long.
 DEADLINE = 300
 RESTARTS = 5
 CLIENTS = 8
 WATCHDOG = 1.0
-# Of linux/ptrace.h and linux/wait.h.
+# From linux/ptrace.h and linux/wait.h.
 PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
 
 
@@ -53,7 +53,7 @@ class Service:
     """A process that has got its sockets from this one."""
 
     def __init__(self, sockets: dict[str, socket.socket], manager: Manager) -> None:
-        # Above those that the service gets, so that none is overwritten before it is copied.
+        # Above the descriptors that the service gets, so that none is overwritten before it is copied.
         copies = [fcntl.fcntl(each.fileno(), fcntl.F_DUPFD_CLOEXEC, 32) for each in sockets.values()]
         actions: list[tuple[int, ...]] = [(os.POSIX_SPAWN_DUP2, copy, 3 + index) for index, copy in enumerate(copies)]
         log = os.open(FOLDER / "service.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -87,7 +87,7 @@ def log() -> str:
 
 
 def get(connect: tuple[int, object], path: str) -> tuple[int, bytes]:
-    """One request on a connection of its own."""
+    """One request on its own connection."""
     family, address = connect
     with socket.socket(family, socket.SOCK_STREAM) as stream:
         stream.settimeout(DEADLINE)
@@ -99,7 +99,7 @@ def get(connect: tuple[int, object], path: str) -> tuple[int, bytes]:
 
 
 class Client(threading.Thread):
-    """Asks again and again. Whatever goes wrong ends it."""
+    """Asks over and over. Whatever goes wrong ends it."""
 
     def __init__(self, connect: tuple[int, object], stop: threading.Event) -> None:
         super().__init__(daemon=True)
@@ -204,7 +204,7 @@ def a_service_that_hangs_is_noticed() -> None:
         assert get(livez, "/livez")[0] == 200
     finally:
         service.kill()
-    assert re.search("the watchdog is not fed, and systemd restarts", log()), log()
+    assert re.search("the watchdog is not notified, and systemd will restart", log()), log()
     print("systemd: a thread that hangs stops the feeding of the watchdog, and /livez says so")
 
 

@@ -1,4 +1,4 @@
-// What the routes answer. Fastify makes a serialiser of each.
+// The routes' response schemas. Fastify compiles a serialiser for each.
 
 const text = { type: "string" };
 const number = { type: "number" };

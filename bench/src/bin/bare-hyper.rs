@@ -18,7 +18,7 @@ use hyper_util::rt::TokioIo;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What hyper writes by itself.
+/// Headers that hyper writes itself.
 const OWN: [&str; 3] = ["date", "content-length", "connection"];
 
 fn main() -> anyhow::Result<()> {
@@ -45,7 +45,7 @@ fn serve(listener: TcpListener, body: &Bytes, headers: &Arc<HeaderMap>) -> anyho
                 *response.headers_mut() = HeaderMap::clone(&headers);
                 async move { Ok::<_, Infallible>(response) }
             });
-            // A client that leaves is the normal end of a connection.
+            // A client that disconnects is the normal end of a connection.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         }
     })

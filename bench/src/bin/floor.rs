@@ -1,4 +1,4 @@
-//! The least that a server can do: it looks for the end of each request and answers it with one write of ready bytes.
+//! The least work a server can do: find the end of each request and answer with one write of prepared bytes.
 //!
 //! `floor ADDRESS BODY_FILE HEADER_FILE`: sends the two files, headers first, for every request. Prints its URL.
 
@@ -11,7 +11,7 @@ use mio::{Events, Interest, Poll, Token};
 
 const LISTENER: Token = Token(usize::MAX);
 const END: &[u8; 4] = b"\r\n\r\n";
-/// As much of a request's end as a read can leave behind.
+/// The longest part of a request's end that a read can leave over.
 const CARRY: usize = END.len() - 1;
 
 fn main() -> anyhow::Result<()> {
@@ -22,10 +22,10 @@ fn main() -> anyhow::Result<()> {
 
 struct Connection {
     stream: TcpStream,
-    /// The last bytes that were read, if they may belong to the end of a request.
+    /// The last bytes read, if they may be part of a request's end.
     carry: [u8; CARRY],
     carried: usize,
-    /// Requests that are not answered yet, and how much of the current answer is written.
+    /// Requests not answered yet, and how much of the current response is written.
     owed: usize,
     written: usize,
 }
@@ -72,7 +72,7 @@ impl Connection {
         Self { stream, carry: [0; CARRY], carried: 0, owed: 0, written: 0 }
     }
 
-    /// Reads and writes until the socket has nothing more to give or takes nothing more. `false` when the client is gone.
+    /// Reads and writes until the socket would block. Returns `false` when the client is gone.
     fn advance(&mut self, buffer: &mut [u8], answer: &[u8]) -> bool {
         loop {
             buffer[..self.carried].copy_from_slice(&self.carry[..self.carried]);

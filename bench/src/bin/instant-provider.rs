@@ -1,4 +1,4 @@
-//! An identity provider that answers at once and knows everybody, so that a benchmark of sign-ins measures the service.
+//! An identity provider that answers at once and knows every user, so that a sign-in benchmark measures the service.
 //!
 //! `instant-provider ADDRESS`: prints its URL, for `COMPANION_IDP_BASE_URL`.
 //!
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const FIRST_GUILD: u64 = 1_000_000;
-/// To manage the guild.
+/// The permission to manage the guild.
 const PERMISSIONS: &str = "32";
 
 fn main() -> anyhow::Result<()> {
@@ -41,7 +41,7 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
     let (head, body) = request.into_parts();
     let text = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let bearer = || text.and_then(|text| text.strip_prefix("Bearer ")).and_then(parse).ok_or(StatusCode::UNAUTHORIZED);
-    // The service asks below the base URL it was given, with or without a version in it.
+    // The service's base URL may contain a version.
     let path = head.uri.path();
     let answered = if path.ends_with("/oauth2/token") {
         match body.collect().await {

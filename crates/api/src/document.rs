@@ -1,5 +1,6 @@
-//! What the OpenAPI document has beyond what the handlers say: the envelope around every answer, the headers, the error responses and
-//! the examples. All of them are components with a name, to which the operations refer, so that generated clients have one type for each.
+//! What the OpenAPI document has beyond the handlers: the envelope around every answer, the headers, the error responses and
+//! the examples. All of them are named components that the operations refer to, so that generated clients have one type for
+//! each.
 
 use std::collections::BTreeMap;
 
@@ -17,14 +18,14 @@ use super::error_responses::ErrorResponse;
 use super::examples;
 
 const JSON: &str = "application/json";
-/// The one answer that comes without an envelope.
+/// The one answer without an envelope.
 const PLAIN: &str = "OpenApiDocument";
 
 /// Adds everything that operations have in common.
 pub fn complete(document: &mut OpenApi) {
     let components = document.components.get_or_insert_default();
     for operation in document.paths.paths.values_mut().flat_map(operations) {
-        // A call without credentials says so, or tools take it for forgotten.
+        // A call without credentials says so, or tools would think that they were forgotten.
         operation.security.get_or_insert_default();
         for parameter in operation.parameters.iter_mut().flatten().filter_map(inline) {
             forbid_null(&mut parameter.schema);
@@ -65,7 +66,7 @@ fn forbid_null(schema: &mut Option<RefOr<Schema>>) {
     }
 }
 
-/// Adds envelope, example and headers to an answer that is not an error.
+/// Adds the envelope, example and headers to an answer that isn't an error.
 fn complete_success(components: &mut Components, response: &mut Response) {
     for (media_type, content) in &mut response.content {
         let RefOr::T(content) = content else { continue };
@@ -89,7 +90,7 @@ fn complete_success(components: &mut Components, response: &mut Response) {
     response.headers = headers(components, names.iter().map(String::as_str));
 }
 
-/// The name of a payload, and whether it is a list of these.
+/// The name of a payload, and whether it is a list.
 fn payload(schema: &RefOr<Schema>) -> Option<(String, bool)> {
     let name = |reference: &Ref| Some(reference.ref_location.rsplit('/').next()?.to_owned());
     match schema {
@@ -119,12 +120,12 @@ fn envelope(status: u16, data: RefOr<Schema>) -> Object {
 
 /// A schema with a single value.
 pub(super) fn constant(of_type: Type, value: Value, description: &str) -> Object {
-    // `const` is younger than the library's types.
+    // `const` is newer than the library's types.
     let only = Extensions::from_iter([("const", value)]);
     ObjectBuilder::new().schema_type(of_type).description(Some(description)).extensions(Some(only)).build()
 }
 
-/// A schema of texts that are all known.
+/// A schema of known texts.
 pub(super) fn text_enum<'a>(values: impl IntoIterator<Item = &'a str>, description: &str) -> Object {
     ObjectBuilder::new().schema_type(Type::String).enum_values(Some(values)).description(Some(description)).build()
 }

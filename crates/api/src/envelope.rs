@@ -1,5 +1,5 @@
-//! The envelope that every response comes in: `{"code", "message", "data"}`. This file has the one of a success, `error.rs` that of
-//! an error.
+//! The envelope around every response: `{"code", "message", "data"}`. This file has the one for a success, `error.rs` the one
+//! for an error.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -10,18 +10,18 @@ pub(super) const OPENING: &[u8] = br#"{"code":200,"message":"OK","data":"#;
 /// The bytes after it.
 pub(super) const CLOSING: &[u8] = b"}";
 
-/// The envelope of a success, as `document.rs` describes it.
+/// The envelope of a success, as described in `document.rs`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Envelope<T> {
     /// The HTTP status.
     pub code: u16,
     /// Human-readable result text.
     pub message: String,
-    /// What was asked for.
+    /// What was requested.
     pub data: T,
 }
 
-/// Nothing to tell: `{}`.
+/// No data: `{}`.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 pub struct Nothing {}
 
@@ -30,7 +30,7 @@ pub fn success(data: &impl Serialize) -> Bytes {
     let mut body = OPENING.to_vec();
     append(&mut body, data);
     body.extend_from_slice(CLOSING);
-    // Many bodies are cached: none of them may take more memory than it has bytes.
+    // Many bodies are cached, so none of them may take more memory than it has bytes.
     body.into_boxed_slice().into()
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong, as the client is told: the table of error codes, and the envelope of an error.
+//! Errors as clients see them: the table of error codes, and the envelope of an error.
 
 use http::StatusCode;
 use serde::Serialize;
@@ -7,7 +7,6 @@ use utoipa::ToSchema;
 
 macro_rules! error_codes {
     ($($code:ident: $status:ident, $name:literal, $message:literal;)+) => {
-        /// A kind of error that a client may be told.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum ErrorCode { $($code),+ }
 
@@ -24,7 +23,7 @@ macro_rules! error_codes {
                 match self { $(Self::$code => $name),+ }
             }
 
-            /// One sentence that says what to do.
+            /// A sentence that says what to do.
             pub const fn message(self) -> &'static str {
                 match self { $(Self::$code => $message),+ }
             }
@@ -75,22 +74,22 @@ error_codes! {
 pub(super) const SESSION_CHALLENGE: &str = "Session header=\"Token\"";
 
 impl ErrorCode {
-    /// Which of our own failures it is; `None` if it is somebody else's, or if a stranger can cause it at will. Only ours are logged
-    /// as errors and raise the alarm about server errors.
+    /// Which of our own failures it is; `None` if it is someone else's, or if a stranger can cause it at will. Only ours are
+    /// logged as errors and trigger the alert about server errors.
     pub const fn server_error(self) -> Option<ServerError> {
         match self {
             Self::Internal => Some(ServerError::Internal),
             Self::StoreUnavailable => Some(ServerError::StoreUnavailable),
             Self::Timeout => Some(ServerError::Timeout),
             Self::IdpMisconfigured => Some(ServerError::IdpMisconfigured),
-            // The rest is refused by a limit, is the provider's failure, or the client's. A client also chooses which redirect address
-            // the provider is shown.
+            // The others are refused by a limit, or are the provider's or the client's failure. A client also chooses which
+            // redirect address the provider sees.
             _ => None,
         }
     }
 
-    /// The header that comes with an error, and its value if that is always the same. `idp_unavailable` has it only while the provider
-    /// is not asked.
+    /// The header that comes with an error, and its value if it is always the same. `idp_unavailable` has it only while the
+    /// provider is not called.
     pub const fn header(self) -> Option<(&'static str, Option<&'static str>)> {
         match self {
             Self::TokenMissing | Self::TokenInvalid => Some(("WWW-Authenticate", Some(SESSION_CHALLENGE))),
@@ -136,10 +135,10 @@ struct ErrorData {
     details: Option<Details>,
 }
 
-/// What some errors tell beyond their code.
+/// What some errors say beyond their code.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct Details {
-    /// The number of the event that the service waits for.
+    /// The number of the event that the service expects.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     pub next: Option<u64>,
@@ -147,7 +146,7 @@ pub struct Details {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     pub configured: Option<u64>,
-    /// The line that cannot be taken, counted from 1.
+    /// The line that cannot be accepted, counted from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     pub line: Option<u64>,

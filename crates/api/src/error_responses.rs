@@ -1,5 +1,5 @@
-//! Which errors an operation may answer with, for the OpenAPI document. Each error response has a name and the codes that it may
-//! carry; each kind of route has a group of these. Where two groups of an operation answer with the same status, the one that is
+//! Which errors an operation may answer with, for the OpenAPI document. Each error response has a name and the codes it may
+//! carry, and each kind of route has a group of these. If two groups of an operation answer with the same status, the one
 //! listed later counts.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,6 @@ macro_rules! error_responses {
                 match self { $(Self::$name => stringify!($name)),+ }
             }
 
-            /// What may have gone wrong.
             pub const fn codes(self) -> &'static [ErrorCode] {
                 match self { $(Self::$name => &[$(ErrorCode::$code),+]),+ }
             }
@@ -98,13 +97,13 @@ groups! {
     SessionNotFound: SessionNotFound;
     /// What a path that names a guild may answer.
     GuildNotFound: GuildNotFound;
-    /// What a stream for anybody may answer.
+    /// What a public stream may answer.
     LiveRefusals: StoppingUnavailable;
-    /// What a stream of a user may answer.
+    /// What a user's stream may answer.
     UserLiveRefusals: LiveUnavailable;
-    /// What any path with a bot's key may answer.
+    /// What any path with a bot key may answer.
     BotRefusals: BadRequest, BotUnauthorized, NotFound, MethodNotAllowed, RateLimited, HeadersTooLarge, Internal, BotUnavailable;
-    /// What a path that takes a body may answer.
+    /// What a path that accepts a body may answer.
     UploadRefusals: RequestTimeout, FeedBodyTooLarge, EncodingUnsupported, LineInvalid;
     /// What events may be answered with.
     EventsRefusals: FeedBadRequest, EventsConflict;

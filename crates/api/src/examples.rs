@@ -1,4 +1,5 @@
-//! The examples of the OpenAPI document, by the name of what they show. `tests/system/openapi` validates each against its schema.
+//! The examples of the OpenAPI document, by the name of what they show. `tests/system/openapi` validates each against its
+//! schema.
 
 use domain::Permission;
 use serde_json::{Map, Value, json};
@@ -10,7 +11,7 @@ pub const REQUEST_ID: &str = "d4e7e68781c4e71e";
 const HARBOUR: &str = "871203344918732833";
 const OWNER: &str = "280114907635220483";
 
-/// The data of an answer; of a list, one entry.
+/// The data of an answer; for a list, one entry.
 pub fn data(name: &str) -> Option<Value> {
     Some(match name {
         "Status" => status(),
@@ -90,7 +91,7 @@ pub fn request(operation: &str) -> Option<Value> {
     })
 }
 
-/// What errors tell beyond their code, all at once.
+/// All details that errors may have.
 pub fn details() -> Details {
     Details {
         next: Some(4),

@@ -6,7 +6,7 @@ use domain::{Health, Time};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// How a process of the bot and its own shards are.
+/// The health of a bot process and its own shards.
 #[derive(Debug, ToSchema)]
 pub struct HeartbeatReport {
     /// The name of this start of the process, as in `Feed-Instance`.
@@ -18,7 +18,7 @@ pub struct HeartbeatReport {
     /// How many bytes of memory the process uses.
     #[schema(minimum = 0, maximum = 1_125_899_906_842_624_u64)]
     pub memory: Option<u64>,
-    /// How many shards the bot has in all.
+    /// How many shards the bot has in total.
     #[schema(minimum = 1, maximum = 100_000)]
     pub shard_count: u32,
     /// The shards of this process.
@@ -26,7 +26,7 @@ pub struct HeartbeatReport {
     pub shards: Vec<ShardReport>,
 }
 
-/// How a shard is. What is `null` or left out keeps its last value.
+/// The health of a shard. Values that are `null` or left out keep their last value.
 #[derive(Debug, ToSchema)]
 pub struct ShardReport {
     /// Its number, below `shard_count`.
@@ -42,13 +42,14 @@ pub struct ShardReport {
     pub latency: Option<f64>,
 }
 
-/// What became of what was sent.
+/// The result of what was sent.
 #[derive(Debug, Default, Serialize, ToSchema)]
-pub struct Taken {
+#[schema(as = Taken)]
+pub struct FeedResult {
     /// How much was applied.
     applied: u64,
-    /// How much was not: repeats, what this version does not know, what may not be granted, what a later-started process has
-    /// taken over.
+    /// How much was not: repeats, what this version does not know, what may not be granted, and what a process that started
+    /// later has taken over.
     ignored: u64,
     /// The number of the next event.
     next: u64,
@@ -61,8 +62,8 @@ pub struct Taken {
 /// How many reasons a response has at most.
 const REASONS: usize = 20;
 
-impl Taken {
-    /// Counts as ignored whatever these reasons are about.
+impl FeedResult {
+    /// Counts what these reasons are about as ignored.
     pub fn ignore(&mut self, reasons: Vec<String>) {
         self.ignored += reasons.len() as u64;
         self.reasons.extend(reasons);
@@ -82,20 +83,20 @@ impl Taken {
         self.reasons.truncate(REASONS);
     }
 
-    /// With these counts; what was ignored already is added.
+    /// With these counts, added to what was already ignored.
     #[must_use]
     pub fn with(self, applied: u64, ignored: u64, next: u64) -> Self {
         Self { applied, ignored: self.ignored + ignored, next, ..self }
     }
 }
 
-/// What the service holds of the bot's data.
+/// What the service stores of the bot's data.
 #[derive(Serialize, ToSchema)]
 #[schema(as = BotState)]
 pub struct StateData {
-    /// Every process that the service knows; those of the key that asks come first.
+    /// Every process that the service knows, starting with those of the requesting key.
     instances: Vec<InstanceData>,
-    /// Every shard of which there is a snapshot.
+    /// Every shard with a snapshot.
     shards: Vec<ShardStateData>,
     /// How many guilds have the bot.
     guilds: u64,
@@ -113,11 +114,11 @@ pub struct StateData {
 pub struct InstanceData {
     /// Its name.
     instance: String,
-    /// The id of its key: the same name under another key is another process.
+    /// The ID of its key: the same name under another key is another process.
     key: String,
     /// The number of its next event.
     next: u64,
-    /// When it started, epoch seconds, and never after it was first seen; null if it has not said so.
+    /// When it started, epoch seconds, and never after it was first seen; null if it has not said.
     #[schema(required = true)]
     started_at: Option<f64>,
     /// Milliseconds since its last heartbeat; null if there was none, or none for a long time.
@@ -131,15 +132,15 @@ pub struct InstanceData {
 pub struct ShardStateData {
     /// How many shards there are.
     shard_count: u32,
-    /// Which of them.
+    /// The number of this shard.
     shard_id: u32,
     /// Who sent its snapshot.
     instance: String,
-    /// The id of that one's key.
+    /// The ID of that process's key.
     key: String,
     /// Milliseconds since its snapshot.
     snapshot_age: u64,
-    /// How many guilds it holds.
+    /// How many guilds it has.
     guilds: u64,
     /// Milliseconds since its last heartbeat; null if there was none, or none for a long time.
     #[schema(required = true)]
@@ -147,7 +148,7 @@ pub struct ShardStateData {
 }
 
 impl StateData {
-    /// `key`: the id of the key that asks, whose processes come first.
+    /// `key`: the ID of the requesting key, whose processes come first.
     pub fn new(state: FeedState, health: &Health, key: &str, now: Time) -> Self {
         let FeedState { instances, shards, guilds, subscriptions, feedback, team } = state;
         let (mut known, others): (Vec<_>, Vec<_>) = instances.into_iter().partition(|known| known.instance.key == key);

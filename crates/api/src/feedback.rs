@@ -1,4 +1,4 @@
-//! `GET /feedback`. Entries are serialised one by one, because each of them is cached; a body is put together from them.
+//! `GET /feedback`. Entries are serialised one by one, because each of them is cached; a body is assembled from them.
 
 use bytes::Bytes;
 use domain::feedback::FeedbackEntry;

@@ -18,15 +18,15 @@ use super::picture::PictureHost;
 pub struct GuildData {
     /// Guild name.
     name: String,
-    /// Guild id.
+    /// Guild ID.
     #[schema(value_type = String, pattern = "^[1-9][0-9]{0,18}$")]
     id: Snowflake,
-    /// Always a URL: the guild's own icon, or the provider's default picture.
+    /// Always a URL: the guild's own icon, or the provider's default image.
     #[schema(format = Uri)]
     icon: String,
     /// Member count.
     members: u64,
-    /// The owner's user id.
+    /// The owner's user ID.
     #[schema(value_type = String, pattern = "^[1-9][0-9]{0,18}$")]
     owner: Snowflake,
     /// The session user's role. Absent for a plain member, who holds none of the four.
@@ -49,11 +49,11 @@ pub struct GuildData {
 pub enum RoleData {
     /// Owns the guild.
     Owner,
-    /// May manage the guild, or holds a role that maps to `ERLC_MANAGER`.
+    /// May manage the guild, or holds a role mapped to `ERLC_MANAGER`.
     Manager,
-    /// Holds a role that maps to `ERLC_ADMIN` or `ADMIN`.
+    /// Holds a role mapped to `ERLC_ADMIN` or `ADMIN`.
     Administrator,
-    /// Holds a role that maps to `ERLC_STAFF` or `MOD`.
+    /// Holds a role mapped to `ERLC_STAFF` or `MOD`.
     Moderator,
 }
 
@@ -61,7 +61,7 @@ pub enum RoleData {
 #[derive(Clone, Debug, serde::Serialize, ToSchema)]
 #[schema(as = PlusStatus)]
 pub struct PlusData {
-    /// The subscription that covers the guild; empty values where there is none.
+    /// The subscription that covers the guild; empty values if there is none.
     plus: PlusRecord,
     /// Whether the premium status is active.
     active: bool,
@@ -70,9 +70,9 @@ pub struct PlusData {
 /// A subscription as the API shows it.
 #[derive(Clone, Debug, Default, serde::Serialize, ToSchema)]
 pub struct PlusRecord {
-    /// The id of the user who pays; an empty string where nobody does.
+    /// The ID of the user who pays; an empty string if nobody does.
     userid: String,
-    /// The ids of the guilds that it covers.
+    /// The IDs of the guilds it covers.
     #[schema(value_type = Vec<String>)]
     guilds: Vec<Snowflake>,
     /// How many guilds it may cover; informational.
@@ -147,11 +147,11 @@ impl From<Plus> for PlusData {
     }
 }
 
-/// The whole body of a list, and where each guild lies in it.
+/// The whole body of a list, and where each guild is in it.
 #[derive(Clone, Debug, Default)]
 pub struct GuildList {
     pub body: Bytes,
-    /// The guilds by id, each with the bytes of its entry.
+    /// The guilds by ID, each with the bytes of its entry.
     entries: Box<[(Snowflake, u32, u32)]>,
 }
 
@@ -188,29 +188,29 @@ impl GuildList {
     }
 }
 
-/// A list of 200 guilds is far from 4 GiB; past that, a guild would not be found.
+/// A list of 200 guilds is far from 4 GiB; beyond that, a guild would not be found.
 fn offset(position: usize) -> u32 {
     saturating::to_u32(position)
 }
 
-/// A guild to which the session's user could add the bot.
+/// A guild that the session's user could add the bot to.
 #[derive(Clone, Debug, serde::Serialize, ToSchema)]
 #[schema(as = InvitableGuild)]
 pub struct InvitableGuildData {
     /// Guild name.
     name: String,
-    /// Guild id.
+    /// Guild ID.
     #[schema(value_type = String, pattern = "^[1-9][0-9]{0,18}$")]
     id: Snowflake,
-    /// Always a URL: the guild's own icon, or the provider's default picture.
+    /// Always a URL: the guild's own icon, or the provider's default image.
     #[schema(format = Uri)]
     icon: String,
-    /// The provider's page on which the user adds the bot to this guild.
+    /// The provider's page where the user adds the bot to this guild.
     #[schema(format = Uri)]
     invite: String,
 }
 
-/// The whole body; `invite` gives the address at which the bot is added to a guild.
+/// The whole body; `invite` returns the address where the bot is added to a guild.
 pub fn invitable(
     guilds: Vec<InvitableGuild>,
     invite: impl Fn(Snowflake) -> String,

@@ -1,6 +1,6 @@
-//! What goes over the wire: the shapes of requests and responses, the envelope, the error codes, and the schemas of all of them.
-//! One file per resource. Shapes are made from domain values; a field's comment is its description in the OpenAPI document.
-//! Nothing here knows the web framework: `http` makes responses of these bytes.
+//! What goes over the wire: the shapes of requests and responses, the envelope, the error codes, and their schemas. One file
+//! per resource. Shapes are built from domain values; a field's comment is its description in the OpenAPI document. Nothing
+//! here knows the web framework: `http` turns these bytes into responses.
 
 pub mod auth;
 pub mod document;

@@ -9,15 +9,15 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::document::text_enum;
 
-/// The session has ended, and so does the stream.
+/// The session has ended, and with it the stream.
 pub const ENDED: Bytes = Bytes::from_static(b"event: ended\ndata: {}\n\n");
-/// A sign of life.
+/// A keep-alive.
 pub const COMMENT: Bytes = Bytes::from_static(b":\n\n");
 
-/// The data of an event `changed` of `GET /live`.
+/// The data of a `changed` event of `GET /live`.
 #[derive(Serialize, ToSchema)]
 pub struct Changes {
-    /// What to read again.
+    /// What to reload.
     #[schema(value_type = Vec<LiveTopic>)]
     changed: Vec<&'static str>,
 }
@@ -25,12 +25,12 @@ pub struct Changes {
 /// The data of an event of `GET /me/live`.
 #[derive(ToSchema)]
 pub struct UserChanges {
-    /// What to read again. The event `changed` has it; the event `ended`, the last one, does not.
+    /// What to reload. The `changed` event has it; the last event, `ended`, does not.
     #[schema(required = false, nullable = false)]
     pub changed: Option<Vec<UserLiveTopic>>,
 }
 
-/// The schema of the topics that everybody may read.
+/// The schema of the public topics.
 struct LiveTopic;
 
 /// The schema of all topics.
@@ -52,7 +52,7 @@ impl PartialSchema for UserLiveTopic {
 impl ToSchema for LiveTopic {}
 impl ToSchema for UserLiveTopic {}
 
-/// The first event of a stream: everything is to be read, and after so many milliseconds a lost stream is to be opened again.
+/// The first event of a stream: everything should be loaded, and a lost stream reopened after this many milliseconds.
 pub fn first(topics: LiveTopics, retry_millis: u64) -> Bytes {
     let mut event = format!("retry: {retry_millis}\n").into_bytes();
     append(&mut event, topics);

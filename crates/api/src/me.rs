@@ -14,7 +14,7 @@ use super::user::UserData;
 pub struct Me {
     /// The user, as of their last sign-in.
     user: UserData,
-    /// The session that asks.
+    /// The session that makes the request.
     session: CurrentSession,
     /// The permission keys that the team's roster grants the user.
     #[schema(value_type = Vec<TeamPermission>)]
@@ -33,10 +33,10 @@ impl PartialSchema for TeamPermission {
 
 impl ToSchema for TeamPermission {}
 
-/// The session that asks.
+/// The session that makes the request.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct CurrentSession {
-    /// Its name, for `DELETE /sessions/{id}`; it is no token.
+    /// Its ID, for `DELETE /sessions/{id}`; not a token.
     id: String,
     /// When it began, epoch seconds.
     created: u64,
@@ -59,7 +59,6 @@ impl CurrentSession {
 }
 
 impl Me {
-    /// This user with the team keys that they have.
     pub fn new(user: UserData, session: CurrentSession, team: PermissionSet) -> Self {
         Self { user, session, team: team.keys().map(Permission::name).collect() }
     }

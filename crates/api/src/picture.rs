@@ -1,27 +1,27 @@
-//! From where pictures are shown.
+//! Where images are loaded from.
 
 use std::sync::Arc;
 
 use domain::Picture;
 
-/// From where the provider's pictures are shown.
+/// Where the provider's images are loaded from.
 #[derive(Clone, Debug)]
 pub struct PictureHost {
     provider: &'static str,
-    /// The path of the picture that is shown for somebody who was forgotten: no address of theirs is stored.
+    /// The path of the image for someone who was forgotten, for whom no address is stored.
     default: &'static str,
     /// `None` if it is the provider itself.
     other: Option<Arc<str>>,
 }
 
 impl PictureHost {
-    /// The provider's own host and the path of its default picture, and the host that its pictures are shown from. Neither host ends
-    /// with a slash.
+    /// The provider's own host and the path of its default image, and the host that its images are loaded from. Neither host
+    /// ends with a slash.
     pub fn new(provider: &'static str, default: &'static str, url: &str) -> Self {
         Self { provider, default, other: (url != provider).then(|| url.into()) }
     }
 
-    /// The address at which a picture is shown. One that is not the provider's stays as it is.
+    /// The address that an image is loaded from. One that isn't the provider's stays as it is.
     pub fn shown(&self, picture: &Picture) -> String {
         let path = match picture.stored() {
             "" => self.default,

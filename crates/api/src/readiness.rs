@@ -6,15 +6,14 @@ use utoipa::openapi::schema::{Object, Type};
 
 use super::document::constant;
 
-/// What a process that takes requests says.
+/// The answer of a process that takes requests.
 #[derive(Serialize, ToSchema)]
 pub struct Readiness {
-    /// Always `ready`; a process that is not answers with an error.
+    /// Always `ready`; a process that isn't answers with an error.
     #[schema(schema_with = ready)]
     status: &'static str,
 }
 
-/// The only value.
 pub const READY: Readiness = Readiness { status: "ready" };
 
 fn ready() -> Object {

@@ -8,15 +8,15 @@ use utoipa::ToSchema;
 #[derive(Serialize, ToSchema)]
 #[schema(as = Session)]
 pub struct SessionData {
-    /// Its name, for `DELETE /sessions/{id}`; it is no token.
+    /// Its ID, for `DELETE /sessions/{id}`; not a token.
     id: String,
     /// When it began, epoch seconds.
     created: u64,
     /// When it was last used, epoch seconds; may lag by a minute.
     last_seen: u64,
-    /// The client's `User-Agent`, cut to 256 bytes.
+    /// The client's `User-Agent`, shortened to 256 bytes.
     user_agent: String,
-    /// Whether it is the one that asks.
+    /// Whether it is the one that makes the request.
     current: bool,
 }
 

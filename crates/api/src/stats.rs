@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use super::envelope;
 
-/// How much there is of everything.
+/// Totals.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Stats)]
 pub struct StatsData {
@@ -15,7 +15,7 @@ pub struct StatsData {
     guilds: u64,
     /// Their members, added up.
     members: u64,
-    /// The bot's shards, as `GET /` shows them.
+    /// The bot's shards, as in `GET /`.
     shards: u64,
     /// All feedback.
     feedback: FeedbackStatsData,
@@ -27,7 +27,7 @@ pub struct StatsData {
 pub struct FeedbackStatsData {
     /// How many entries there are, of any rating.
     count: u64,
-    /// The average of all ratings, from 1 to 5, with two decimals at most; `null` if there are none.
+    /// The average of all ratings, from 1 to 5, with at most two decimals; `null` if there are none.
     #[schema(required = true, minimum = 1, maximum = 5, example = 4.67)]
     average: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! `GET /`. All of it but the two latencies is serialised once per change of the health; a request adds its latencies.
+//! `GET /`. Everything except the two latencies is serialised once per change of the health; a request adds its latencies.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -70,11 +70,11 @@ pub struct HealthData {
 /// The API's part of the health.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ApiHealth {
-    /// How long things took.
+    /// How long it took.
     latency: Latency,
 }
 
-/// How long things took, in milliseconds.
+/// How long it took, in milliseconds.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Latency {
     /// From the client's `Sent-Epoch` to the request's arrival; `null` without a usable one.
@@ -87,14 +87,14 @@ pub struct Latency {
 /// The bot's part of the health.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct BotHealth {
-    /// Shards by their number.
+    /// Shards by number.
     #[schema(value_type = BTreeMap<String, ShardData>)]
     shards: BTreeMap<u32, ShardData>,
-    /// Since when the bot runs.
+    /// How long the bot has been running.
     uptime: UptimeData,
 }
 
-/// How a shard of the bot is.
+/// The health of a shard of the bot.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ShardRecord)]
@@ -107,7 +107,7 @@ pub struct ShardData {
     latency: f64,
 }
 
-/// Since when the bot runs.
+/// How long the bot has been running.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Uptime)]
 pub struct UptimeData {
@@ -140,8 +140,8 @@ impl From<Uptime> for UptimeData {
     }
 }
 
-/// The body of a status as bytes, with a gap for the two latencies. Its parts are serialised by their types; only the order in
-/// which [`StatusData`] nests them is repeated here, and a test compares the two.
+/// The body of a status as bytes, with a gap for the two latencies. Its parts are serialised by their types; only the nesting
+/// order of [`StatusData`] is repeated here, and a test compares the two.
 #[derive(Debug)]
 pub struct StatusBody {
     before_response: Vec<u8>,
@@ -149,7 +149,6 @@ pub struct StatusBody {
 }
 
 impl StatusBody {
-    /// The running version of the service with this summary of the bot's health.
     pub fn new(summary: HealthSummary, version: Version) -> Self {
         let (version, resources, bot) = parts(summary, version);
         let mut before_response = [OPENING, br#"{"version":"#].concat();
@@ -164,7 +163,7 @@ impl StatusBody {
         Self { before_response, after_process }
     }
 
-    /// The whole body with these latencies; that of the response is in milliseconds.
+    /// The whole body with these latencies; the response's is in milliseconds.
     pub fn with_latencies(&self, response: Option<f64>, process: Duration) -> Bytes {
         let mut body = Vec::with_capacity(self.before_response.len() + self.after_process.len() + 64);
         body.extend_from_slice(&self.before_response);
@@ -180,7 +179,7 @@ impl StatusBody {
     }
 }
 
-/// Appends milliseconds with three decimals. By whole numbers: that is a tenth of what a float costs.
+/// Appends milliseconds with three decimals. Whole numbers cost a tenth of what a float does.
 fn append_millis(body: &mut Vec<u8>, span: Duration) {
     let micros = (span + Duration::from_nanos(500)).as_micros();
     let (millis, rest) = (micros / 1000, u16::try_from(micros % 1000).unwrap_or(0));
@@ -215,10 +214,10 @@ mod tests {
             heartbeat_acknowledged: Time::default(),
             latency,
         };
-        // Texts that look like the gap must not be taken for it.
+        // Texts that look like the gap must not be mistaken for it.
         let texts = ["offline", r#"null,"process":0.0"#, r#"}},"bot":{"#];
         let shards = [BTreeMap::new(), BTreeMap::from([(0, shard(0.0)), (10, shard(41.5)), (2, shard(1e9))])];
-        // What three decimals show in full, so that both ways of writing a number agree.
+        // Numbers that three decimals show in full, so that both ways of writing them agree.
         let latencies = [(None, 125), (Some(12.345), 1), (Some(3_599_999.999), 1_234_567)];
         for (readable, shards) in texts.iter().flat_map(|text| shards.iter().map(move |shards| (text, shards))) {
             let uptime = Uptime { readable: (*readable).to_owned(), epoch: 7 };

@@ -1,4 +1,4 @@
-//! A person, as sign-in and feedback show one.
+//! A person, as shown by sign-in and feedback.
 
 use domain::{Snowflake, User};
 use serde::Serialize;
@@ -12,12 +12,12 @@ use super::picture::PictureHost;
 pub struct UserData {
     /// The unique handle.
     username: String,
-    /// The display name, or the username where there is none.
+    /// The display name, or the username if there is none.
     name: String,
-    /// The provider's id, numeric text.
+    /// The provider's ID, numeric text.
     #[schema(value_type = String, pattern = "^[1-9][0-9]{0,18}$", example = "80351110224678912")]
     id: Snowflake,
-    /// Always a URL: the user's own picture, or the provider's default one.
+    /// Always a URL: the user's own image, or the provider's default one.
     #[schema(format = Uri)]
     avatar: String,
 }

@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         Err(error) => {
             #[expect(clippy::print_stderr, reason = "this is where a person reads why the command failed")]
             {
-                eprint!("{}", cli::last_words(&error));
+                eprint!("{}", cli::fatal_line(&error));
             }
             cli::exit::of_failure(&error)
         }

@@ -1,25 +1,22 @@
-//! The audit: what happened, to whom, from where; and how much of it strangers can cause.
+//! The audit: what happened, to whom and from where, and how much of it strangers can cause.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
 use super::Time;
 
-/// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AuditKind {
     SignIn,
     SignInRefused,
-    /// A user has ended a session, or all of them.
+    /// A user ended a session, or all of them.
     SignedOut,
-    /// A grant was revoked at the provider.
     GrantRevoked,
     Blocked,
     Unblocked,
-    /// A bot's key was used: the first time in an hour from a network.
+    /// A bot key was used, for the first time in an hour from a network.
     KeyUsed,
     KeyRefused,
-    /// A command has changed something.
     Command,
     /// Rows were lost, because there were too many at once or the store was away.
     Lost,
@@ -39,7 +36,7 @@ impl AuditKind {
         Self::Lost,
     ];
 
-    /// As it is stored and printed.
+    /// The name that is stored and printed.
     pub fn name(self) -> &'static str {
         match self {
             Self::SignIn => "sign_in",
@@ -55,13 +52,13 @@ impl AuditKind {
         }
     }
 
-    /// Whether somebody without credentials can cause it.
+    /// Whether someone without credentials can cause it.
     pub fn is_by_strangers(self) -> bool {
         matches!(self, Self::SignInRefused | Self::KeyRefused)
     }
 
-    /// How many of the audit's rows may be of this kind, if it may have so many in all; at least one. Each kind has its own, so that
-    /// whoever can cause one kind again and again removes only rows of that kind: never those of the operator, who causes few.
+    /// How many of the audit's rows may be of this kind, given the total; at least one. Each kind has its own share, so that
+    /// someone who can cause one kind over and over only displaces rows of that kind, never the few of the operator.
     pub fn quota(self, rows: u64) -> u64 {
         let twentieths = match self {
             Self::SignIn => 5,
@@ -77,7 +74,7 @@ impl AuditKind {
     }
 }
 
-/// Of which kinds there are too many rows, if there may be so many in all, and how many of their oldest must go.
+/// Which kinds have too many rows, given the total, and how many of their oldest must be deleted.
 pub fn surplus(counts: &[(AuditKind, u64)], rows: u64) -> Vec<(AuditKind, u64)> {
     let too_many = |(kind, count): &(AuditKind, u64)| (*kind, count.saturating_sub(kind.quota(rows)));
     counts.iter().map(too_many).filter(|(_, surplus)| *surplus > 0).collect()
@@ -98,13 +95,10 @@ impl std::str::FromStr for AuditKind {
 pub struct AuditEntry {
     pub at: Time,
     pub kind: AuditKind,
-    /// The id of the user, or `forgotten:` and a hash.
+    /// The user's ID, or `forgotten:` and a hash.
     pub person: Option<String>,
-    /// The id of the bot's key.
     pub key: Option<String>,
-    /// The network that it came from.
     pub network: Option<String>,
-    /// The id of the request.
     pub request: Option<String>,
     pub detail: String,
     pub count: u64,
@@ -117,7 +111,7 @@ impl AuditEntry {
     }
 }
 
-/// The network of an address, as much of it as is stored: a /24 of IPv4, a /48 of IPv6.
+/// The network of an address, as much as is stored: a /24 for IPv4, a /48 for IPv6.
 pub fn network_of(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(address) => {
@@ -131,23 +125,23 @@ pub fn network_of(address: IpAddr) -> String {
     }
 }
 
-/// How many rows strangers of one network may cause in a minute.
+/// How many rows strangers from one network may cause per minute.
 pub const PER_NETWORK: u32 = 10;
-/// How many rows all strangers may cause in a minute.
+/// How many rows all strangers together may cause per minute.
 pub const PER_MINUTE: u32 = 100;
 
-/// Counts what strangers cause: so many rows in a minute, and of the rest the number.
+/// Limits the rows that strangers cause per minute; the rest are only counted.
 #[derive(Debug, Default)]
 pub struct StrangerBudget {
     minute: u64,
-    /// How many rows there were of each network; there are no more networks than rows.
+    /// How many rows each network had; there are no more networks than rows.
     rows: HashMap<String, u32>,
     all: u32,
     rest: HashMap<AuditKind, u64>,
 }
 
 impl StrangerBudget {
-    /// Whether this may have a row of its own; else it is counted.
+    /// Whether this gets its own row; otherwise it is counted.
     pub fn admits(&mut self, kind: AuditKind, network: &str, now: Time) -> bool {
         let minute = now.seconds() / 60;
         if minute != self.minute {
@@ -164,7 +158,7 @@ impl StrangerBudget {
         false
     }
 
-    /// One row for each kind that had too many, once their minute is over; `at_once` does not wait for that.
+    /// One row for each kind that had too many, once the minute is over, or right away with `at_once`.
     pub fn summaries(&mut self, now: Time, at_once: bool) -> Vec<AuditEntry> {
         if !at_once && now.seconds() / 60 == self.minute {
             return Vec::new();
@@ -173,7 +167,7 @@ impl StrangerBudget {
         rest.sort_unstable();
         let row = |(kind, count)| AuditEntry {
             count,
-            detail: "more of these, which have no row of their own".to_owned(),
+            detail: "more like these, not listed separately".to_owned(),
             ..AuditEntry::new(now, kind)
         };
         rest.into_iter().map(row).collect()

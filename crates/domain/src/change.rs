@@ -1,4 +1,4 @@
-//! What can change in the bot's data; the events of the feed in the domain's words.
+//! What can change in the bot's data: the feed's events in terms of the domain.
 
 use super::feed::CarriedParts;
 use super::{Feedback, Guild, Roster, Snowflake, Subscription, User};
@@ -6,17 +6,16 @@ use super::{Feedback, Guild, Roster, Snowflake, Subscription, User};
 /// One change. Several are applied in order, all or nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A guild has the bot, and this is how it is now.
+    /// A guild with the bot, and its current state.
     Guild(Guild),
-    /// A guild no longer has the bot.
     GuildGone(Snowflake),
-    /// A member's roles are now these; they are staff if one of them grants something.
+    /// A member's current roles; they are staff if one of them grants something.
     Member {
         guild: Snowflake,
         user: Snowflake,
         roles: Vec<Snowflake>,
     },
-    /// A member has left, or was kicked: gone from the very next answer.
+    /// A member has left or was kicked, and is gone from the very next answer.
     MemberGone {
         guild: Snowflake,
         user: Snowflake,
@@ -26,7 +25,7 @@ pub enum Change {
     Feedback(Feedback),
     FeedbackGone(String),
     Team(Roster),
-    /// A user's profile is now this; refreshes submitters and roster.
+    /// A user's current profile, which updates submitters and roster.
     User(User),
 }
 
@@ -44,10 +43,10 @@ impl Change {
         }
     }
 
-    /// The guild, and the parts of it, that must be copied again into every staged snapshot that carries them over.
+    /// The guild, and its parts, that must be copied again into every staged snapshot that carries them over.
     pub fn copied_again(&self) -> Option<(Snowflake, CarriedParts)> {
         match self {
-            // If it says neither grants nor staff, what snapshots carry over has not changed.
+            // If it mentions neither grants nor staff, what snapshots carry over is unchanged.
             Self::Guild(guild) => {
                 let says_any = guild.grants.is_some() || guild.staff.is_some();
                 says_any.then_some((guild.id, CarriedParts::All))

@@ -1,19 +1,19 @@
-//! Feedback: what users say of the bot, and how five good entries are drawn at random.
+//! Feedback: what users say about the bot, and how five good entries are drawn at random.
 
 use super::{Picture, Snowflake, User};
 
 /// How many entries one call shows.
 pub const SHOWN: usize = 5;
 
-/// A feedback entry as it is stored.
+/// A stored feedback entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Feedback {
-    /// The bot's name for it, 1 to 64 characters.
+    /// The bot's ID for it, 1 to 64 characters.
     pub id: String,
     pub entry: FeedbackEntry,
 }
 
-/// What is shown of a feedback entry.
+/// The public part of a feedback entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeedbackEntry {
     pub feedback: String,
@@ -26,7 +26,7 @@ pub struct FeedbackEntry {
 }
 
 impl FeedbackEntry {
-    /// Who is shown as the author of an entry whose author was forgotten.
+    /// The author shown for an entry whose author was forgotten.
     pub fn no_submitter() -> User {
         User { id: Snowflake::NOBODY, username: String::new(), name: String::new(), avatar: Picture::default() }
     }
@@ -37,16 +37,15 @@ impl FeedbackEntry {
     }
 }
 
-/// Up to five different numbers of `0..count`, every set equally likely, in random order (Floyd's algorithm): the cost does not
-/// depend on `count`.
+/// Up to five different numbers from `0..count`, every set equally likely, in random order (Floyd's algorithm). The cost does
+/// not depend on `count`.
 pub fn draw(count: u64, mut random: impl FnMut() -> u64) -> Draw {
     let wanted = count.min(SHOWN as u64);
     let mut drawn = Draw { numbers: [0; SHOWN], length: 0 };
     for upper in (count - wanted)..count {
         let pick = below(upper + 1, &mut random);
         let chosen = if drawn.contains(&pick) { upper } else { pick };
-        // Floyd's set is uniform, its order is not: each number is inserted at a random index.
-        // At most five, so it fits.
+        // Floyd's set is uniform but its order is not, so each number is inserted at a random index. At most five, so it fits.
         let index = usize::try_from(below(drawn.length as u64 + 1, &mut random)).unwrap_or(0);
         drawn.numbers.copy_within(index..drawn.length, index + 1);
         drawn.numbers[index] = chosen;
@@ -70,7 +69,7 @@ impl std::ops::Deref for Draw {
     }
 }
 
-/// A number of `0..bound`, by the high half of a product: the bias is below 2^-40 for every bound that a table can reach.
+/// A number from `0..bound`, using the high half of a product: the bias is below 2^-40 for every bound that a table can reach.
 fn below(bound: u64, random: &mut impl FnMut() -> u64) -> u64 {
     let product = u128::from(random()) * u128::from(bound);
     // Half of 128 bits always fits.

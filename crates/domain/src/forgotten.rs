@@ -4,13 +4,12 @@ use aws_lc_rs::digest;
 
 use super::Snowflake;
 
-/// SHA-256 over a user's id: all that is kept of a user who was forgotten. It names nobody to who reads it, but who knows an id can
-/// find out whether it was forgotten; that is what it is for.
+/// SHA-256 over a user's ID: all that is kept of a user who was forgotten. It does not identify anyone, but someone who knows
+/// an ID can check whether it was forgotten, which is its purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UserHash(pub [u8; 32]);
 
 impl UserHash {
-    /// Of this user.
     pub fn of(user: Snowflake) -> Self {
         let digest = digest::digest(&digest::SHA256, format!("bot-companion forgotten user {user}").as_bytes());
         let mut hash = [0; 32];
@@ -18,7 +17,7 @@ impl UserHash {
         Self(hash)
     }
 
-    /// What stands for the user in the audit: the beginning of it in hexadecimal.
+    /// What replaces the user in the audit: its beginning in hexadecimal.
     pub fn in_audit(&self) -> String {
         self.0.iter().take(8).fold("forgotten:".to_owned(), |text, byte| text + &format!("{byte:02x}"))
     }

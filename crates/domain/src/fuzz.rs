@@ -1,4 +1,4 @@
-//! Fuzz tests of what strangers and bots send: headers, ids and the feed's lines.
+//! Fuzz tests of what strangers and bots send: headers, IDs and the feed's lines.
 
 use bolero::check;
 use test_inputs::{ITERATIONS, near};
@@ -14,9 +14,9 @@ use crate::{
     picture,
 };
 
-/// The end of year 9999.
+/// The end of the year 9999.
 const LATEST: u64 = 253_402_300_799;
-/// A sentence to a bot names a field and quotes a little of it.
+/// A sentence for a bot names a field and quotes a little of it.
 const LONGEST_SENTENCE: usize = 400;
 
 /// What is sent back to a bot must not carry what it sent: no line breaks, no endless text.
@@ -89,7 +89,7 @@ fn fuzz_tokens() {
     const SAMPLES: &[&[u8]] = &[PUBLISHED_KEY.as_bytes(), b"bcs_Y004p6GQjzC6OnvIyCaSwSOetlS41FxG9G14"];
     check!().with_iterations(ITERATIONS).with_generator(near(SAMPLES)).for_each(|input| {
         let accepted = token::parse(TokenKind::BotKey, input);
-        // One in four thousand million others would pass the checksum.
+        // One in four billion others would pass the checksum.
         assert_eq!(accepted.is_some(), input == PUBLISHED_KEY.as_bytes());
         assert!(accepted.is_none_or(|hash| hash == token::published_key_hash()));
         assert_eq!(token::parse(TokenKind::Session, input), None, "the prefix is part of the checksum");

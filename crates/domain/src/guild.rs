@@ -22,24 +22,24 @@ pub struct Guild {
     pub setup: bool,
     /// Whether it has linked its game server.
     pub linked: bool,
-    /// What its roles grant; `None` keeps what is stored.
+    /// The grants of its roles; `None` keeps what is stored.
     pub grants: Option<BTreeMap<Snowflake, PermissionSet>>,
-    /// The roles of members who hold a granting one; `None` keeps what is stored.
+    /// The roles of members with a role that grants something; `None` keeps what is stored.
     pub staff: Option<BTreeMap<Snowflake, Vec<Snowflake>>>,
 }
 
 impl Guild {
-    /// Which parts it leaves as they are stored.
+    /// Which parts it leaves as stored.
     pub fn carried(&self) -> Carried {
         Carried { grants: self.grants.is_none(), staff: self.staff.is_none() }
     }
 }
 
-/// A guild in the provider's own list for a user. This is what "is in" means.
+/// A guild on the provider's own list for a user, which defines membership.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListedGuild {
     pub id: Snowflake,
-    /// The user's permission bits there, as the provider computed them.
+    /// The user's permission bits there, as computed by the provider.
     pub permissions: u64,
     /// Its name; empty in a list that an earlier release stored.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -49,7 +49,7 @@ pub struct ListedGuild {
     pub icon: Option<String>,
 }
 
-/// What the store knows of a guild for one user.
+/// What the store knows about a guild for one user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuildFacts {
     pub id: Snowflake,
@@ -62,16 +62,16 @@ pub struct GuildFacts {
     pub setup: bool,
     /// Whether it has linked its game server.
     pub linked: bool,
-    /// The keys granted by the roles that the user holds there, everyone's role included.
+    /// The permissions granted by the user's roles there, including everyone's role.
     pub granted: PermissionSet,
     /// Every subscription that names it.
     pub subscriptions: Vec<Subscription>,
 }
 
-/// What the store knows of a user and of the guilds on their list that have the bot.
+/// What the store knows about a user and the guilds on their list that have the bot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PersonFacts {
-    /// The keys that the team's roster grants the user.
+    /// The permissions that the team's roster grants the user.
     pub team: PermissionSet,
     /// The user's own subscription.
     pub subscription: Option<Subscription>,
@@ -84,18 +84,18 @@ pub struct PersonFacts {
 pub struct GuildEntry {
     pub name: String,
     pub id: Snowflake,
-    /// Always a URL: the guild's own icon, or the provider's default picture.
+    /// Always a URL: the guild's own icon, or the provider's default image.
     pub icon: Picture,
     pub members: u64,
     pub owner: Snowflake,
     /// The member's role; `None` for a plain member.
     pub role: Option<Role>,
-    /// Premium status.
     pub plus: Plus,
     pub permissions: PermissionSet,
 }
 
-/// The entries of `GET /guilds`: every guild on the provider's list that has the bot, by role (Owner first), then name, then id.
+/// The entries of `GET /guilds`: every guild on the provider's list that has the bot, by role (Owner first), then name, then
+/// ID.
 pub fn entries(
     user: Snowflake,
     listed: &[ListedGuild],
@@ -141,23 +141,23 @@ pub fn entries(
     entries
 }
 
-/// A guild to which a user could add the bot.
+/// A guild that a user could add the bot to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvitableGuild {
     pub name: String,
     pub id: Snowflake,
-    /// Always a URL: the guild's own icon, or the provider's default picture.
+    /// Always a URL: the guild's own icon, or the provider's default image.
     pub icon: Picture,
 }
 
-/// The guilds on the provider's list whose server the user may manage.
+/// The guilds on the provider's list that the user may manage.
 pub fn manageable<'a>(listed: &'a [ListedGuild], rules: &ProviderRules) -> impl Iterator<Item = &'a ListedGuild> {
     let may_manage_server = rules.may_manage_server;
     listed.iter().filter(move |guild| may_manage_server(guild.permissions))
 }
 
 /// The entries of `GET /guilds/invitable`: the guilds that the user may manage and that are known not to have the bot, by name,
-/// then id. One whose name is not known yet is left out until the list is fetched again.
+/// then ID. One whose name is unknown is left out until the list is fetched again.
 pub fn invitable(listed: &[ListedGuild], without_bot: &[Snowflake], rules: &ProviderRules) -> Vec<InvitableGuild> {
     let known: BTreeSet<&Snowflake> = without_bot.iter().collect();
     let mut guilds: Vec<InvitableGuild> = manageable(listed, rules)
@@ -172,7 +172,7 @@ pub fn invitable(listed: &[ListedGuild], without_bot: &[Snowflake], rules: &Prov
     guilds
 }
 
-/// When entries made of these facts expire by themselves: at the next end of a subscription.
+/// When entries built from these facts expire on their own: when the next subscription ends.
 pub fn expiry(facts: &PersonFacts, now: Time) -> Option<Time> {
     let of_guilds = facts.guilds.iter().flat_map(|guild| &guild.subscriptions);
     of_guilds

@@ -1,4 +1,4 @@
-//! The bot's health: what its processes report, how reports merge, and what of it is shown.
+//! The bot's health: what its processes report, how reports are merged, and what is shown.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,30 +8,29 @@ use super::feed::{InstanceId, ShardKey};
 
 pub use super::retention::{SILENCE, is_silent};
 
-/// What a process of the bot reports of itself and of its own shards.
+/// What a bot process reports about itself and its own shards.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Heartbeat {
-    /// Which process, in this start of it.
     pub instance: InstanceId,
-    /// When it started, as it reports.
+    /// When it started, according to itself.
     pub started_at: Time,
     /// Resident memory in bytes.
     pub memory: u64,
-    /// Of how many shards its own are part.
+    /// The total number of shards.
     pub shard_count: u32,
-    pub shards: Vec<ShardBeat>,
+    pub shards: Vec<ShardHeartbeat>,
 }
 
 impl Heartbeat {
-    /// The shards that the process calls its own.
+    /// The shards that the process names as its own.
     pub fn own_shards(&self) -> impl Iterator<Item = ShardKey> {
         self.shards.iter().filter_map(|shard| ShardKey::new(self.shard_count, shard.id))
     }
 }
 
-/// What a process reports of one shard; what it does not know keeps its last value.
+/// What a process reports about one shard; unknown values keep their last one.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ShardBeat {
+pub struct ShardHeartbeat {
     pub id: u32,
     /// When it last sent a heartbeat.
     pub sent: Option<Time>,
@@ -48,14 +47,13 @@ pub struct Instance {
     /// Resident memory in bytes.
     pub memory: u64,
     pub reported: Time,
-    /// Of how many shards it believes its own to be part.
+    /// The total number of shards, as far as it knows.
     pub shard_count: u32,
 }
 
 /// The last known record of a shard.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shard {
-    /// Which process reported it.
     pub instance: InstanceId,
     /// When that process started.
     pub started_at: Time,
@@ -68,34 +66,36 @@ pub struct Shard {
     pub latency: f64,
 }
 
-/// All that is known of the bot's health.
+/// Everything known about the bot's health.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Health {
-    /// Processes, living or not.
+    /// Processes, alive or not.
     pub instances: BTreeMap<InstanceId, Instance>,
-    /// Shards by their number.
     pub shards: BTreeMap<u32, Shard>,
 }
 
 impl Health {
-    /// Merges a report that arrived `now`. The latest-started living process wins each shard; shards beyond the newest process's
-    /// count are removed, and so are processes that have been silent for long. `beat.started_at` is the start that counts.
-    pub fn merge(&mut self, beat: Heartbeat, now: Time) {
+    /// Merges a report that arrived `now`. The latest-started living process wins each shard; shards beyond the newest
+    /// process's count are removed, and so are processes that have been silent for long. `heartbeat.started_at` is the start that
+    /// counts.
+    pub fn merge(&mut self, heartbeat: Heartbeat, now: Time) {
         self.instances.retain(|_, instance| !is_silent(instance.reported, now));
-        for report in beat.shards.into_iter().filter(|shard| shard.id < beat.shard_count) {
+        for report in heartbeat.shards.into_iter().filter(|shard| shard.id < heartbeat.shard_count) {
             let known = self.shards.get(&report.id);
             let outranked = known.is_some_and(|shard| {
-                // A process may say later that it started at another time; what it said last counts.
+                // A process may later report another start time; the last one counts.
                 let process = self.instances.get(&shard.instance);
                 let started_at = process.map_or(shard.started_at, |process| process.started_at);
-                shard.instance != beat.instance && started_at > beat.started_at && !is_silent(shard.reported, now)
+                shard.instance != heartbeat.instance
+                    && started_at > heartbeat.started_at
+                    && !is_silent(shard.reported, now)
             });
             if outranked {
                 continue;
             }
             let record = Shard {
-                instance: beat.instance.clone(),
-                started_at: beat.started_at,
+                instance: heartbeat.instance.clone(),
+                started_at: heartbeat.started_at,
                 reported: now,
                 sent: report.sent.or(known.map(|shard| shard.sent)).unwrap_or_default(),
                 acknowledged: report.acknowledged.or(known.map(|shard| shard.acknowledged)).unwrap_or_default(),
@@ -107,9 +107,13 @@ impl Health {
             };
             self.shards.insert(report.id, record);
         }
-        let instance =
-            Instance { started_at: beat.started_at, memory: beat.memory, reported: now, shard_count: beat.shard_count };
-        self.instances.insert(beat.instance, instance);
+        let instance = Instance {
+            started_at: heartbeat.started_at,
+            memory: heartbeat.memory,
+            reported: now,
+            shard_count: heartbeat.shard_count,
+        };
+        self.instances.insert(heartbeat.instance, instance);
         // The newest process knows the current count; an older one in a rolling restart does not.
         if let Some(newest) = self.instances.values().max_by_key(|instance| instance.started_at) {
             let count = newest.shard_count;
@@ -132,7 +136,6 @@ impl Health {
         self.instances.values().filter(move |instance| !is_silent(instance.reported, now))
     }
 
-    /// What the status shows at `now`.
     pub fn summary(&self, now: Time) -> HealthSummary {
         let started = self.living(now).map(|instance| instance.started_at).min();
         let bytes = self.living(now).map(|instance| instance.memory).fold(0, u64::saturating_add);
@@ -146,9 +149,9 @@ impl Health {
         }
     }
 
-    /// Until when a summary made at `now` is valid if nothing is reported.
+    /// How long a summary made at `now` is valid if nothing is reported.
     pub fn summary_valid_until(&self, now: Time) -> Time {
-        // The text of an uptime changes every second in its first minute, and every minute after it.
+        // An uptime's text changes every second in the first minute, and every minute after that.
         self.living(now)
             .map(|instance| {
                 let age = now.since(instance.started_at).as_secs();
@@ -166,17 +169,14 @@ fn megabytes(bytes: u64) -> f64 {
     (bytes as f64 / 10_000.0).round() / 100.0
 }
 
-/// The bot's part of the status.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HealthSummary {
     /// Megabytes in use, summed over the living processes.
     pub memory: f64,
-    /// Shards by number.
     pub shards: BTreeMap<u32, ShardRecord>,
     pub uptime: Uptime,
 }
 
-/// What the status shows of a shard.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShardRecord {
     /// When it last sent a heartbeat; zero if never known.
@@ -193,7 +193,7 @@ impl ShardRecord {
     }
 }
 
-/// Since when the bot runs.
+/// How long the bot has been running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uptime {
     /// "3 days, 4 hours", or "offline".
@@ -209,7 +209,7 @@ impl Uptime {
     }
 }
 
-/// The two largest units of a span: "3 days, 4 hours".
+/// The two largest units of a duration: "3 days, 4 hours".
 fn readable(span: Duration) -> String {
     let seconds = span.as_secs();
     let units = [(seconds / 86_400, "day"), (seconds / 3600 % 24, "hour"), (seconds / 60 % 60, "minute")];
@@ -230,7 +230,7 @@ mod tests {
 
     const NOW: Time = Time::from_seconds(1_000_000);
 
-    fn beat(instance: &str, started: u64, shard_count: u32, shards: &[(u32, Option<f64>)]) -> Heartbeat {
+    fn heartbeat(instance: &str, started: u64, shard_count: u32, shards: &[(u32, Option<f64>)]) -> Heartbeat {
         Heartbeat {
             instance: InstanceId::parse("key", instance).unwrap(),
             started_at: Time::from_seconds(started),
@@ -238,7 +238,7 @@ mod tests {
             shard_count,
             shards: shards
                 .iter()
-                .map(|(id, latency)| ShardBeat { id: *id, sent: Some(NOW), acknowledged: None, latency: *latency })
+                .map(|(id, latency)| ShardHeartbeat { id: *id, sent: Some(NOW), acknowledged: None, latency: *latency })
                 .collect(),
         }
     }
@@ -264,9 +264,9 @@ mod tests {
     #[test]
     fn unknown_fields_keep_their_last_value_and_the_rest_is_zero() {
         let mut health = Health::default();
-        health.merge(beat("a", 10, 1, &[(0, Some(12.5))]), NOW);
-        health.merge(beat("a", 10, 1, &[(0, None)]), NOW);
-        health.merge(beat("a", 10, 1, &[(0, Some(f64::NAN))]), NOW);
+        health.merge(heartbeat("a", 10, 1, &[(0, Some(12.5))]), NOW);
+        health.merge(heartbeat("a", 10, 1, &[(0, None)]), NOW);
+        health.merge(heartbeat("a", 10, 1, &[(0, Some(f64::NAN))]), NOW);
         let shard = &health.summary(NOW).shards[&0];
         assert_eq!((shard.heartbeat_sent, shard.heartbeat_acknowledged), (NOW, Time::default()));
         assert!((shard.latency - 12.5).abs() < f64::EPSILON);
@@ -275,30 +275,30 @@ mod tests {
     #[test]
     fn the_latest_started_living_process_owns_a_shard() {
         let mut health = Health::default();
-        health.merge(beat("new", 20, 2, &[(0, Some(1.0))]), NOW);
-        health.merge(beat("old", 10, 2, &[(0, Some(9.0)), (1, Some(9.0))]), NOW);
+        health.merge(heartbeat("new", 20, 2, &[(0, Some(1.0))]), NOW);
+        health.merge(heartbeat("old", 10, 2, &[(0, Some(9.0)), (1, Some(9.0))]), NOW);
         assert_eq!(health.shards[&0].instance.name.as_str(), "new");
         assert_eq!(health.shards[&1].instance.name.as_str(), "old");
-        health.merge(beat("old", 10, 2, &[(0, Some(9.0))]), NOW.after(SILENCE));
+        health.merge(heartbeat("old", 10, 2, &[(0, Some(9.0))]), NOW.after(SILENCE));
         assert_eq!(health.shards[&0].instance.name.as_str(), "old", "the newer one is silent by now");
     }
 
     #[test]
     fn a_process_that_says_another_start_counts_as_started_then_for_all_its_shards() {
         let mut health = Health::default();
-        health.merge(beat("a", 10, 2, &[(0, Some(1.0)), (1, Some(1.0))]), NOW);
-        health.merge(beat("a", 30, 2, &[(0, Some(2.0))]), NOW);
-        health.merge(beat("b", 20, 2, &[(0, Some(9.0)), (1, Some(9.0))]), NOW);
+        health.merge(heartbeat("a", 10, 2, &[(0, Some(1.0)), (1, Some(1.0))]), NOW);
+        health.merge(heartbeat("a", 30, 2, &[(0, Some(2.0))]), NOW);
+        health.merge(heartbeat("b", 20, 2, &[(0, Some(9.0)), (1, Some(9.0))]), NOW);
         assert!(health.shards.values().all(|shard| shard.instance.name.as_str() == "a"), "{:?}", health.shards);
     }
 
     #[test]
     fn shards_beyond_the_newest_count_go() {
         let mut health = Health::default();
-        health.merge(beat("a", 10, 4, &[(0, None), (3, None)]), NOW);
-        health.merge(beat("b", 20, 2, &[(0, None), (7, None)]), NOW);
+        health.merge(heartbeat("a", 10, 4, &[(0, None), (3, None)]), NOW);
+        health.merge(heartbeat("b", 20, 2, &[(0, None), (7, None)]), NOW);
         assert_eq!(health.shards.keys().copied().collect::<Vec<_>>(), [0]);
-        health.merge(beat("a", 10, 4, &[(3, None)]), NOW);
+        health.merge(heartbeat("a", 10, 4, &[(3, None)]), NOW);
         assert_eq!(health.shards.keys().copied().collect::<Vec<_>>(), [0], "an older process brings none back");
     }
 
@@ -306,7 +306,7 @@ mod tests {
     fn absurd_memories_do_not_overflow() {
         let mut health = Health::default();
         for instance in ["a", "b", "c"] {
-            health.merge(Heartbeat { memory: u64::MAX, ..beat(instance, 10, 1, &[]) }, NOW);
+            health.merge(Heartbeat { memory: u64::MAX, ..heartbeat(instance, 10, 1, &[]) }, NOW);
         }
         assert!(health.summary(NOW).memory > 1e13);
     }
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn silence_takes_memory_and_uptime_but_not_the_shards() {
         let mut health = Health::default();
-        health.merge(beat("a", 10, 1, &[(0, Some(1.0))]), NOW);
+        health.merge(heartbeat("a", 10, 1, &[(0, Some(1.0))]), NOW);
         let live = health.summary(NOW);
         assert!((live.memory - 12.35).abs() < f64::EPSILON);
         assert_eq!(live.uptime.epoch, 10);

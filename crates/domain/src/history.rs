@@ -1,5 +1,5 @@
-//! How the bot did: a bounded history in minutes and days, incidents, and what the operator announced. [`observation`] is how the
-//! bot does at a moment, [`recording`] what is written of that, [`announcement`] what an operator may write.
+//! The bot's history: minutes and days up to a limit, incidents, and the operator's announcements. [`observation`] is the bot's
+//! state at a moment, [`recording`] what is written about it, [`announcement`] what an operator may write.
 
 pub mod announcement;
 pub mod observation;
@@ -9,12 +9,12 @@ use super::Time;
 
 pub use observation::{Observation, observe};
 
-/// All that the status page shows of the past.
+/// Everything that the status page shows about the past.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
-    /// The minutes of the last 24 hours that are known, oldest first. One that is missing is unknown: no replica ran.
+    /// The known minutes of the last 24 hours, oldest first. A missing one is unknown, because no replica ran.
     pub minutes: Vec<Minute>,
-    /// The days (UTC) of the last 90 of which something is known, oldest first.
+    /// The days (UTC) of the last 90 with any data, oldest first.
     pub days: Vec<Day>,
     /// Incidents of the last 90 days, newest first.
     pub incidents: Vec<Incident>,
@@ -22,28 +22,28 @@ pub struct History {
     pub announcements: Vec<Announcement>,
 }
 
-/// How the bot did in one minute.
+/// The bot's state in one minute.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Minute {
     pub begins: Time,
     pub state: BotState,
-    /// Milliseconds, averaged over the shards that are up; `None` if that is not known.
+    /// Milliseconds, averaged over the shards that are up; `None` if unknown.
     pub latency: Option<f64>,
 }
 
-/// How the bot does; what is worse is greater.
+/// The bot's state, ordered by severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BotState {
-    /// Every shard reports.
+    /// All shards report.
     Up,
-    /// Some shards report, some do not.
+    /// Some shards report, some don't.
     Partial,
     /// Nothing has reported for 90 seconds.
     Down,
 }
 
 impl BotState {
-    /// As it is stored and printed.
+    /// The name that is stored and printed.
     pub fn name(self) -> &'static str {
         match self {
             Self::Up => "up",
@@ -57,10 +57,10 @@ impl BotState {
     }
 }
 
-/// How many minutes of a day the bot did how; the rest of the day is unknown.
+/// The number of minutes in each state on a day; the rest of the day is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Day {
-    /// When it began, in UTC.
+    /// Midnight in UTC.
     pub begins: Time,
     /// Minutes in which every shard reported.
     pub up: u32,
@@ -70,29 +70,28 @@ pub struct Day {
     pub down: u32,
 }
 
-/// A time in which the bot was not up.
+/// A period in which the bot was not up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incident {
     pub id: u64,
-    /// The worst that was seen: [`BotState::Partial`] or [`BotState::Down`].
+    /// The worst state: [`BotState::Partial`] or [`BotState::Down`].
     pub worst: BotState,
     pub began: Time,
-    /// When it ended; `None` while it goes on.
+    /// When it ended; `None` while it lasts.
     pub ended: Option<Time>,
-    /// How many shards were affected at the worst.
+    /// How many shards were affected at worst.
     pub shards: u32,
     pub shard_count: u32,
 }
 
-/// What the operator tells visitors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Announcement {
     pub id: u64,
     /// One line.
     pub title: String,
-    /// More, in lines; may be empty.
+    /// More details, possibly in several lines; may be empty.
     pub text: String,
     pub posted: Time,
-    /// When it was marked as over; `None` while it holds.
+    /// When it was marked as over; `None` while it is active.
     pub ended: Option<Time>,
 }

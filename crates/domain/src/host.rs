@@ -1,13 +1,13 @@
-//! The header `Host`: a name or an address, and perhaps a port.
+//! The `Host` header: a name or an address, possibly with a port.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether this is a host as a URI writes it, with or without a port.
+/// Whether this is a host as written in a URI, with or without a port.
 pub fn is_valid(host: &[u8]) -> bool {
     name(host).is_some()
 }
 
-/// Whether this names the machine itself: `localhost`, an address of 127.0.0.0/8 or `[::1]`, with any port. This stops DNS
+/// Whether this names the machine itself: `localhost`, an address in 127.0.0.0/8 or `[::1]`, with any port. This stops DNS
 /// rebinding: a page's own name may resolve to a loopback address, but the browser still sends that name.
 pub fn is_loopback(host: &[u8]) -> bool {
     let Some(name) = name(host).and_then(|name| std::str::from_utf8(name).ok()) else { return false };
@@ -17,7 +17,7 @@ pub fn is_loopback(host: &[u8]) -> bool {
         || bare.parse().is_ok_and(|address: Ipv6Addr| address.is_loopback())
 }
 
-/// The address that this is, if it is one and no name.
+/// The address, if this is one rather than a name.
 pub fn address(host: &[u8]) -> Option<IpAddr> {
     let name = std::str::from_utf8(name(host)?).ok()?;
     name.trim_start_matches('[').trim_end_matches(']').parse().ok()

@@ -1,4 +1,4 @@
-//! Pure rules and the things they speak of: no I/O, no async, no framework. Nothing here imports another room.
+//! Pure rules and the types they are about: no I/O, no async, no framework. Nothing here imports another module of the service.
 
 pub mod audit;
 pub mod change;

@@ -1,15 +1,16 @@
-//! Live updates: which parts of the API a client should read again, and when a stream may say so.
+//! Live updates: which parts of the API a client should reload, and when a stream may say so.
 
 use std::time::Duration;
 
-/// Between two events of a stream.
+/// The shortest time between two events of a stream.
 const EVENT_INTERVAL: Duration = Duration::from_secs(1);
-/// Between two events that name the status, unless the bot has come up or gone down: heartbeats change it all the time.
+/// The shortest time between two events about the status, unless the bot came up or went down: heartbeats change it all the
+/// time.
 const STATUS_INTERVAL: Duration = Duration::from_secs(15);
-/// After so long without a byte a comment is sent: a proxy must not take the stream for dead.
+/// After this long without data a comment is sent, so that proxies do not consider the stream dead.
 const COMMENT_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Parts of the API that a client may have to read again.
+/// Parts of the API that a client may have to reload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LiveTopics(u8);
 
@@ -29,7 +30,7 @@ impl LiveTopics {
     pub const SESSIONS: Self = Self(1 << 5);
     /// `GET /me`
     pub const ME: Self = Self(1 << 6);
-    /// Those that everybody may read.
+    /// Those that anyone may read.
     pub const PUBLIC: Self = Self(0b1111);
     /// Those of a user, and the public ones.
     pub const ALL: Self = Self(0b111_1111);
@@ -44,19 +45,16 @@ impl LiveTopics {
         (Self::ME, "me"),
     ];
 
-    /// The topics of either.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Those that are not in the other.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// Whether all of the other are in it.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -71,11 +69,11 @@ impl LiveTopics {
     }
 }
 
-/// What a stream is to send.
+/// What a stream should send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DueMessage {
     Changed(LiveTopics),
-    /// Nothing has, and the connection is alive.
+    /// Nothing has changed, and the connection is alive.
     Comment,
 }
 
@@ -83,7 +81,7 @@ pub enum DueMessage {
 #[derive(Clone, Copy, Debug)]
 pub struct StreamPace {
     pending: LiveTopics,
-    /// Whether the status is worth an event of its own: the bot has come up or gone down.
+    /// Whether the status is worth an event right away, because the bot came up or went down.
     status_flipped: bool,
     last_event: Duration,
     last_status: Duration,
@@ -91,18 +89,18 @@ pub struct StreamPace {
 }
 
 impl StreamPace {
-    /// Of a stream whose first event, at `now`, names everything.
+    /// For a stream whose first event, at `now`, names everything.
     pub const fn new(now: Duration) -> Self {
         Self { pending: LiveTopics::NONE, status_flipped: false, last_event: now, last_status: now, last_bytes: now }
     }
 
-    /// Notes that these have changed.
+    /// Records a change.
     pub const fn note(&mut self, changed: LiveTopics, status_flipped: bool) {
         self.pending = self.pending.with(changed);
         self.status_flipped |= status_flipped;
     }
 
-    /// What is to be sent at `now`, if anything; it counts as sent.
+    /// What to send at `now`, if anything; it counts as sent.
     pub fn take_due(&mut self, now: Duration) -> Option<DueMessage> {
         let since = |then: Duration| now.saturating_sub(then);
         let status_may_wait = !self.status_flipped && since(self.last_status) < STATUS_INTERVAL;

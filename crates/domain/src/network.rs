@@ -1,4 +1,4 @@
-//! A network of addresses, such as `10.0.0.0/8`.
+//! A network of addresses, like `10.0.0.0/8`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use ipnet::{IpNet, Ipv4Net};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network(IpNet);
 
-/// Why a text is no network, and what to write instead.
+/// Why a text isn't a network, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NetworkError(String);
@@ -27,8 +27,7 @@ impl FromStr for Network {
     type Err = NetworkError;
 
     fn from_str(text: &str) -> Result<Self, NetworkError> {
-        let advice =
-            || NetworkError("write a network such as \"10.0.0.0/8\" or \"2001:db8::/32\", or an address".into());
+        let advice = || NetworkError("write a network like \"10.0.0.0/8\" or \"2001:db8::/32\", or an address".into());
         let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
         let address: IpAddr = address.parse().map_err(|_| advice())?;
         let network = match prefix {
@@ -37,7 +36,8 @@ impl FromStr for Network {
             Some(prefix) => {
                 let longest = IpNet::from(address).max_prefix_len();
                 let network = prefix.parse().ok().and_then(|prefix| IpNet::new(address, prefix).ok());
-                network.ok_or_else(|| NetworkError(format!("the number after the slash goes from 0 to {longest}")))?
+                network
+                    .ok_or_else(|| NetworkError(format!("the number after the slash must be from 0 to {longest}")))?
             }
         };
         let network = canonical(network);
@@ -101,15 +101,15 @@ mod tests {
 
     #[test]
     fn refused() {
-        let general = "write a network such as \"10.0.0.0/8\" or \"2001:db8::/32\", or an address";
+        let general = "write a network like \"10.0.0.0/8\" or \"2001:db8::/32\", or an address";
         for (text, message) in [
             ("", general),
             ("localhost", general),
             ("10.0.0/8", general),
-            ("10.0.0.0/", "the number after the slash goes from 0 to 32"),
+            ("10.0.0.0/", "the number after the slash must be from 0 to 32"),
             ("10.0.0.0/+8", general),
-            ("10.0.0.0/33", "the number after the slash goes from 0 to 32"),
-            ("::/129", "the number after the slash goes from 0 to 128"),
+            ("10.0.0.0/33", "the number after the slash must be from 0 to 32"),
+            ("::/129", "the number after the slash must be from 0 to 128"),
             ("10.0.0.1/8", "the address has bits set after the prefix; write \"10.0.0.0/8\""),
         ] {
             assert_eq!(text.parse::<Network>().unwrap_err().to_string(), message, "{text}");

@@ -1,4 +1,4 @@
-//! The permission keys, and the one rule that gives a person their role and permissions in a guild.
+//! The permission keys, and the one rule that determines a person's role and permissions in a guild.
 
 use super::Role;
 
@@ -12,7 +12,7 @@ macro_rules! permissions {
             /// All keys, in the specification's order.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
 
-            /// The key as the specification writes it.
+            /// The key as written in the specification.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),+ }
             }
@@ -92,7 +92,7 @@ impl PermissionSet {
         self.0 & (1 << key as u32) != 0
     }
 
-    /// The set with the key added where `condition` holds.
+    /// The set with the key added if `condition` holds.
     #[must_use]
     pub const fn with_if(self, key: Permission, condition: bool) -> Self {
         if condition { Self(self.0 | (1 << key as u32)) } else { self }
@@ -124,7 +124,7 @@ impl FromIterator<Permission> for PermissionSet {
     }
 }
 
-/// What is known of one person in one guild; all that the rule below looks at.
+/// What is known about one person in one guild; everything that the rule below considers.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an independent fact, straight from the contract's table")]
 pub struct Standing {
@@ -132,9 +132,9 @@ pub struct Standing {
     pub owner: bool,
     /// The provider lets this person manage the server.
     pub manages: bool,
-    /// The keys that the guild maps to roles which this person holds.
+    /// The permissions that the guild maps to this person's roles.
     pub granted: PermissionSet,
-    /// The keys that the team's roster grants this person.
+    /// The permissions that the team's roster grants this person.
     pub team: PermissionSet,
     /// The guild has configured the bot.
     pub setup: bool,
@@ -146,7 +146,7 @@ pub struct Standing {
     pub member_plus: bool,
 }
 
-/// The keys that the team's roster gives a person, with those that they imply.
+/// The permissions that the team's roster gives a person, with those that they imply.
 pub const fn of_team(granted: PermissionSet) -> PermissionSet {
     let team = granted.intersection(PermissionSet::TEAM);
     team.with_if(Permission::Management, team.has(Permission::Executive))

@@ -1,15 +1,15 @@
-//! Pictures: always an address, the thing's own or the provider's default one. What is stored is the provider's own address, so it does
-//! not depend on a setting; only `api` shows it.
+//! Images: always a URL, the thing's own or the provider's default. The provider's own address is stored, so it does not depend
+//! on a setting; only `api` shows it.
 
 use serde::{Deserialize, Serialize};
 
-/// The stored address of a picture.
+/// The stored address of an image.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Picture(String);
 
 impl Picture {
-    /// The address as it is stored. People are shown the one that `api::picture::PictureHost` makes of it.
+    /// The address as stored. People see the one that `api::picture::PictureHost` derives from it.
     pub fn stored(&self) -> &str {
         &self.0
     }
@@ -27,7 +27,7 @@ impl From<&str> for Picture {
     }
 }
 
-/// A hash goes into a path, so nothing but a hash may.
+/// A hash becomes part of a path, so nothing else may.
 pub fn is_hash(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }

@@ -1,10 +1,10 @@
-//! What only the provider's crate knows, handed to the rules that need it.
+//! What only the provider's crate knows, passed to the rules that need it.
 
 use super::{Picture, Snowflake};
 
 #[derive(Clone, Copy, Debug)]
 pub struct ProviderRules {
-    /// The address of a user's avatar, from the hash that the provider names.
+    /// The address of a user's avatar, from the provider's hash.
     pub avatar: fn(Snowflake, Option<&str>) -> Picture,
     /// The address of a guild's icon, from a hash, an https URL, or nothing.
     pub guild_icon: fn(Snowflake, Option<&str>) -> Picture,

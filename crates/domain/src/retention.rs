@@ -1,81 +1,81 @@
-//! Retention: how long things are remembered, and in which portions they are forgotten. Every such number of the service is
-//! here, with its reason. What the operator can set (the life of sessions, the memory for codes) is in `config`.
+//! Retention: how long things are remembered, and in which portions they are deleted. Every such number of the service is here,
+//! with its reason. What the operator can set (the lifetime of sessions, the memory for codes) is in `config`.
 
 use std::time::Duration;
 
 use super::Time;
 
-/// A process of the bot that gives no sign of life for this long counts as gone: its heartbeat is forgotten, and its shards are
-/// free. It sends a heartbeat every 15 seconds, so five may be lost.
+/// A bot process that is inactive for this long counts as gone: its heartbeat is forgotten, and its shards are free. It sends a
+/// heartbeat every 15 seconds, so five may be lost.
 pub const SILENCE: Duration = Duration::from_secs(90);
 
-/// Whether the silence since the last sign of life is long enough to count: exactly 90 seconds are.
+/// Whether the last activity was long enough ago to count as silence; exactly 90 seconds is.
 pub fn is_silent(last_sign: Time, now: Time) -> bool {
     now.since(last_sign) >= SILENCE
 }
 
-/// How long the numbering of a process that nobody uses is remembered. A bot that was down for a long holiday continues where it
-/// was; one that comes back even later sends everything again.
+/// How long the numbering of an unused process is remembered. A bot that was down for a long holiday continues where it was;
+/// one that comes back even later sends everything again.
 const NUMBERING: Duration = Duration::from_hours(30 * 24);
 
-/// How long a claim of a code outlives its own end. The provider's codes are good for minutes: one that comes back even later is
+/// How long a code's claim outlives its own end. The provider's codes are valid for minutes; one that comes back even later is
 /// refused there.
 const CODE_CLAIM: Duration = Duration::from_mins(10);
 
-/// How long after its grant a session may be opened. A sign-in takes seconds; a grant without a session after this long belongs to
-/// a sign-in that was interrupted, and is revoked.
+/// How long after its grant a session may be opened. A sign-in takes seconds; a grant without a session after this long belongs
+/// to an interrupted sign-in, and is revoked.
 const SIGNING_IN: Duration = Duration::from_mins(10);
 
-/// How long a revocation waits before it is sent. Revoking one token ends all of that user's, so somebody who signs out and in
+/// How long a revocation waits before it is sent. Revoking one token ends all of that user's, so someone who signs out and in
 /// again has this long to do so; the sign-in cancels the revocation.
 pub const REVOCATION_WAIT: Duration = Duration::from_secs(30);
 
-/// How long a revocation that is over is remembered: longer than a sign-in takes whose new grant it may have ended.
+/// How long a completed revocation is remembered: longer than a sign-in whose new grant it may have ended.
 pub(super) const REVOCATION_MEMORY: Duration = Duration::from_mins(10);
 
-/// How long a staged snapshot that gets no more lines is left alone, where several processes share a store and none knows what
-/// the others stage. An upload whose body is silent ends much earlier, so the process that staged it is gone.
+/// How long a staged snapshot without new lines is left alone, where several processes share a store and none knows what the
+/// others stage. An upload whose body is silent ends much earlier, so by then the process that staged it is gone.
 pub const STAGED_SILENCE: Duration = Duration::from_mins(10);
 
-/// How old the stored time of a session's last use may be, because it is written lazily: a sweep must not end a session whose last
-/// use is known only in memory.
+/// How old the stored time of a session's last use may be, because it is written lazily: a sweep must not end a session whose
+/// last use is only known in memory.
 pub const LAST_SEEN_LAG: Duration = Duration::from_mins(2);
 
-/// How long the minutes of the bot's history are kept: a day, as the status page shows them.
+/// How long the minutes of the bot's history are kept: a day, as shown on the status page.
 pub const MINUTES_KEPT: Duration = Duration::from_hours(24);
 
-/// How long the days of the bot's history, and incidents that are over, are kept.
+/// How long the days of the bot's history, and past incidents, are kept.
 pub const HISTORY_KEPT: Duration = Duration::from_hours(90 * 24);
 
-/// How many incidents are kept: more than five per day is a bot that does not run, and the oldest of them tell nobody anything.
+/// How many incidents are kept: with more than five per day the bot isn't really running, and the oldest ones help nobody.
 pub const MOST_INCIDENTS: u32 = 500;
 
-/// How many announcements are kept: an operator who posts more lets the oldest go.
+/// How many announcements are kept; more of them displace the oldest.
 pub const MOST_ANNOUNCEMENTS: u32 = 100;
 
 /// How many sessions, claims and the like one step of a sweep removes: few enough that a sign-in need not wait for it.
 pub const SWEEP_BATCH: usize = 500;
 
-/// How many rows one step of cleaning up after snapshots looks at: few enough that an event need not wait for it.
+/// How many rows one step of cleaning up after snapshots checks: few enough that an event need not wait for it.
 pub const CLEAN_UP_BATCH: usize = 1_000;
 
-/// Numberings that were last used before this are forgotten. It is counted back from the latest use of any, not from now: after
-/// an outage of the whole bot nothing is forgotten that was in use when it began.
+/// Numberings last used before this are forgotten. It is counted back from the latest use of any, not from now: after an outage
+/// of the whole bot, nothing is forgotten that was in use when it began.
 pub fn numberings_unused_since(latest_use: Time) -> Time {
     latest_use.before(NUMBERING)
 }
 
-/// Claims of codes that ended before this are forgotten.
+/// Code claims that ended before this are forgotten.
 pub fn claims_ended_before(now: Time) -> Time {
     now.before(CODE_CLAIM)
 }
 
-/// Sign-ins that were first seen without a session before this have been interrupted.
+/// Sign-ins first seen without a session before this were interrupted.
 pub fn sign_ins_interrupted_before(now: Time) -> Time {
     now.before(SIGNING_IN)
 }
 
-/// Whether there may be more to remove, after a step has removed so many things of each kind.
+/// Whether there may be more to remove, after a step has removed this many of each kind.
 pub fn may_be_more(removed: &[usize], batch: usize) -> bool {
     removed.iter().any(|removed| *removed >= batch.max(1))
 }

@@ -1,43 +1,41 @@
-//! A revocation: the provider is told that a user's grant is not needed any more. It waits for a while, because revoking one token
-//! ends all of that user's, also those of a sign-in that comes right after the sign-out.
+//! A revocation: the provider is told that a user's grant is no longer needed. It waits for a while, because revoking one token
+//! ends all of that user's, including those of a sign-in right after the sign-out.
 
 use std::time::Duration;
 
 use super::Time;
 use super::retention::{REVOCATION_MEMORY, REVOCATION_WAIT};
 
-/// How often it is tried.
 const TRIES: u32 = 5;
 /// The wait after the first failure; it doubles with each try.
 const FIRST_RETRY: Duration = Duration::from_mins(1);
 
-/// How far a stored revocation has come.
+/// The progress of a stored revocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RevocationStage {
-    /// Nothing was sent: a sign-in cancels it.
+    /// Nothing was sent, so a sign-in cancels it.
     Waiting,
-    /// It is being sent right now: a sign-in waits for its end.
+    /// It is being sent right now, so a sign-in waits for it to finish.
     Running,
-    /// It was sent, or may have been: a sign-in must check whether its new grant still works.
+    /// It was sent, or may have been, so a sign-in must check whether its new grant still works.
     Sent {
         /// How often it was tried: a check before the latest try proves nothing.
         tries: u32,
     },
 }
 
-/// What is stored of a revocation, beside the grant.
+/// What is stored about a revocation, besides the grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredRevocation {
-    /// How often it was begun.
+    /// How often it was started.
     pub tries: u32,
-    /// Until when its sender has time, if somebody is sending it.
+    /// How long its sender has, if it is being sent.
     pub sending_until: Option<Time>,
     /// Whether the provider has confirmed it, or it was given up.
     pub is_sent: bool,
 }
 
 impl StoredRevocation {
-    /// How far it has come.
     pub fn stage(&self, now: Time) -> RevocationStage {
         match self.sending_until {
             Some(until) if now < until && !self.is_sent => RevocationStage::Running,
@@ -46,26 +44,24 @@ impl StoredRevocation {
         }
     }
 
-    /// Whether nobody has begun to send it.
     pub fn is_waiting(&self) -> bool {
         self.tries == 0 && !self.is_sent
     }
 }
 
-/// A revocation that begins to wait.
+/// A revocation that starts to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewRevocation {
-    /// Not before.
     pub due: Time,
-    /// How often it was begun.
+    /// How often it was started.
     pub tries: u32,
-    /// Until when its sender has time, if somebody is sending it.
+    /// How long its sender has, if it is being sent.
     pub sending_until: Option<Time>,
 }
 
 impl NewRevocation {
-    /// The revocation of a grant that is not needed any more, in place of the one that is stored for the same user: revoking one
-    /// token revokes all. If that one is being sent right now, a sign-in must still wait for its end.
+    /// The revocation of a grant that is no longer needed, replacing the one that is stored for the same user: revoking one
+    /// token revokes all. If that one is being sent right now, a sign-in must still wait for it to finish.
     pub fn replacing(stored: Option<StoredRevocation>, now: Time) -> Self {
         let due = now.after(REVOCATION_WAIT);
         match stored {
@@ -77,33 +73,24 @@ impl NewRevocation {
     }
 }
 
-/// What becomes of a revocation after a try.
+/// The outcome of a try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RevocationEnd {
     /// It was sent, or is given up; that it may have been sent is remembered until then.
-    Over {
-        /// When it may be forgotten.
-        until: Time,
-    },
+    Over { until: Time },
     /// It may have been sent, and is tried again then.
-    Retry {
-        /// Not before.
-        at: Time,
-    },
+    Retry { at: Time },
     /// It was not sent: the try does not count, and is made then.
-    Unsent {
-        /// Not before.
-        at: Time,
-    },
+    Unsent { at: Time },
 }
 
 impl RevocationEnd {
-    /// After the provider has confirmed it, or has said that there is nothing to revoke.
+    /// The provider has confirmed it, or there was nothing to revoke.
     pub fn over(now: Time) -> Self {
         Self::Over { until: now.after(REVOCATION_MEMORY) }
     }
 
-    /// After the try number `tries` (from 1) failed in a way that may pass, with the wait that the provider asked for.
+    /// The try number `tries` (starting at 1) failed temporarily, with the wait that the provider asked for.
     pub fn failed(now: Time, tries: u32, wait: Option<Duration>) -> Self {
         if tries >= TRIES {
             return Self::over(now);
@@ -112,12 +99,12 @@ impl RevocationEnd {
         Self::Retry { at: now.after(backoff.max(wait.unwrap_or_default())) }
     }
 
-    /// After a try in which nothing was sent, with how long no call may be made.
+    /// Nothing was sent, with how long no call may be made.
     pub fn unsent(now: Time, wait: Option<Duration>) -> Self {
         Self::Unsent { at: now.after(wait.unwrap_or(FIRST_RETRY)) }
     }
 
-    /// What is stored then; nobody is sending it any more.
+    /// What to store; nobody is sending it any more.
     pub fn update(self) -> RevocationUpdate {
         let (due, forgets_grant, uncounted) = match self {
             Self::Over { until } => (until, true, 0),
@@ -133,7 +120,7 @@ impl RevocationEnd {
 pub struct RevocationUpdate {
     /// When it is tried again or, without its grant, forgotten.
     pub due: Time,
-    /// Whether the grant is forgotten, which marks it as sent.
+    /// Whether the grant is deleted, which marks it as sent.
     pub forgets_grant: bool,
     /// How many tries do not count.
     pub uncounted: u32,

@@ -4,10 +4,10 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     Owner,
-    /// May manage the guild, or holds a role that maps to `ERLC_MANAGER`.
+    /// May manage the guild, or holds a role mapped to `ERLC_MANAGER`.
     Manager,
-    /// Holds a role that maps to `ERLC_ADMIN` or `ADMIN`.
+    /// Holds a role mapped to `ERLC_ADMIN` or `ADMIN`.
     Administrator,
-    /// Holds a role that maps to `ERLC_STAFF` or `MOD`.
+    /// Holds a role mapped to `ERLC_STAFF` or `MOD`.
     Moderator,
 }

@@ -18,12 +18,10 @@ pub fn to_usize(number: impl TryInto<usize>) -> usize {
     number.try_into().unwrap_or(usize::MAX)
 }
 
-/// The whole milliseconds of a span.
 pub fn millis(span: Duration) -> u64 {
     to_u64(span.as_millis())
 }
 
-/// A span in nanoseconds.
 pub fn nanos(span: Duration) -> u64 {
     to_u64(span.as_nanos())
 }

@@ -5,15 +5,14 @@ use std::time::Duration;
 
 use super::{Snowflake, Time};
 
-/// The public name of a session, by which its owner can end it. It is no secret and not derived from the token.
+/// The public name of a session, which its owner can use to end it. It isn't a secret and not derived from the token.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SessionId(String);
 
 impl SessionId {
-    /// Length of an id in characters.
     pub const LENGTH: usize = 16;
 
-    /// The id with this text, if it has the shape of one.
+    /// The ID with this text, if it is valid.
     pub fn parse(text: &str) -> Option<Self> {
         let shaped = text.len() == Self::LENGTH && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
         shaped.then(|| Self(text.to_owned()))
@@ -45,22 +44,21 @@ pub struct Session {
 /// How long sessions live.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionLimits {
-    /// Ends a session that was not used for this long.
+    /// Ends a session that has been unused for this long.
     pub idle: Duration,
     /// Ends every session after this long.
     pub absolute: Duration,
-    /// How many one user may have: a new one ends the one least recently used.
+    /// How many one user may have; a new one ends the least recently used.
     pub per_user: usize,
 }
 
 impl SessionLimits {
-    /// When a session with these times ends.
     pub fn end(&self, created: Time, last_seen: Time) -> Time {
         last_seen.after(self.idle).min(created.after(self.absolute))
     }
 }
 
-/// The first bytes of a user agent that fit the bound, cut between characters.
+/// The first bytes of a user agent that fit the limit, cut between characters.
 pub fn cut_agent(agent: &str) -> &str {
     &agent[..agent.floor_char_boundary(256)]
 }
@@ -72,11 +70,11 @@ pub struct SessionTimes {
     pub last_seen: Time,
 }
 
-/// Of a user's other sessions, in the order in which they were opened, those that a new one ends so that there are `most` in all:
-/// those least recently used; of those used at the same time, the ones that began first.
+/// Which of a user's other sessions, in the order they were opened, a new one ends so that there are `most` in total: the least
+/// recently used, and among those the ones that began first.
 pub fn surplus<T>(mut others: Vec<(T, SessionTimes)>, most: usize) -> Vec<T> {
     let ends = others.len().saturating_sub(most.saturating_sub(1));
-    // Stable: of those that began at the same time, the ones that were opened first come first.
+    // Stable: among those that began at the same time, the ones opened first come first.
     others.sort_by_key(|(_, times)| (times.last_seen, times.created));
     others.into_iter().take(ends).map(|(session, _)| session).collect()
 }

@@ -1,15 +1,15 @@
 //! Who may exchange a code, store a grant and refresh it. Several processes may try at the same time; the store reads what is
-//! noted, asks here, and writes the answer in the same transaction.
+//! recorded, asks here, and writes the answer in the same transaction.
 
 use super::revocation::{RevocationStage, StoredRevocation};
 use super::{Time, User};
 
-/// What became of an attempt to claim a code.
+/// The result of an attempt to claim a code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// It is ours: exchange it.
+    /// It is ours to exchange.
     Mine,
-    /// Somebody is exchanging it right now.
+    /// Someone is exchanging it right now.
     Running,
     /// It was exchanged: this user signed in with it, or nobody could.
     Settled(Option<User>),
@@ -17,17 +17,16 @@ pub enum Claim {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredClaim {
-    /// Whether the exchange has ended.
     pub is_settled: bool,
     /// Who signed in with the code.
     pub user: Option<User>,
-    /// The end of the exchange's time or, once it is settled, of the memory of it.
+    /// When the exchange's time is up or, once it is settled, the memory of it ends.
     pub until: Time,
 }
 
 impl Claim {
-    /// Who exchanges a code of which this is stored. A claim whose time is over was left by a process that is gone, and nobody
-    /// knows how far it came: its code counts as used. One that is settled is forgotten after its time.
+    /// Who exchanges a code with this stored claim. A claim whose time is up was left by a process that is gone, and nobody
+    /// knows how far it got, so its code counts as used. A settled one is forgotten after its time.
     pub fn decide(stored: Option<StoredClaim>, now: Time) -> Self {
         match stored {
             Some(claim) if !claim.is_settled && now < claim.until => Self::Running,
@@ -38,22 +37,22 @@ impl Claim {
     }
 }
 
-/// What became of an attempt to be the one who refreshes a grant.
+/// The result of an attempt to lease a grant for refreshing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lease {
-    /// It is ours: refresh it.
+    /// It is ours to refresh.
     Mine,
-    /// Somebody else is refreshing it.
+    /// Someone else is refreshing it.
     Busy,
-    /// It is another grant by now, or none any more.
+    /// It has been replaced or removed.
     Replaced,
 }
 
-/// What is stored of a user's grant.
+/// What is stored about a user's grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredLease {
     pub grant_version: u64,
-    /// Until when somebody has leased it.
+    /// When the current lease ends.
     pub until: Option<Time>,
 }
 
@@ -69,15 +68,15 @@ impl Lease {
     }
 }
 
-/// What became of an attempt to store a new grant.
+/// The result of an attempt to store a new grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrantSaved {
     Saved,
-    /// The operator has blocked this user. The new grant is to be revoked.
+    /// The operator has blocked this user. The new grant must be revoked.
     Blocked,
-    /// The user's former grant is being revoked right now, which may hit this one too: wait, then try again.
+    /// The user's previous grant is being revoked right now, which may affect this one too: wait, then try again.
     RevocationRunning,
-    /// The user's former grant was revoked a moment ago: try again once the new one is seen to work.
+    /// The user's previous grant was revoked a moment ago: try again once the new one is seen to work.
     RevocationSent {
         /// How often it was tried so far.
         tries: u32,
@@ -85,8 +84,8 @@ pub enum GrantSaved {
 }
 
 impl GrantSaved {
-    /// Whether a new grant of a user is stored. If a revocation of the former one was sent, the new one must be `verified` to work
-    /// after that many tries.
+    /// Whether a user's new grant is stored. If a revocation of the previous one was sent, the new one must be `verified` to
+    /// work after that many tries.
     pub fn decide(is_blocked: bool, revocation: Option<RevocationStage>, verified: Option<u32>) -> Self {
         match revocation {
             _ if is_blocked => Self::Blocked,
@@ -97,7 +96,7 @@ impl GrantSaved {
     }
 }
 
-/// What became of an attempt to sign a user in.
+/// The result of an attempt to sign a user in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     Admitted,
@@ -106,19 +105,18 @@ pub enum Admission {
 }
 
 impl Admission {
-    /// Whether a session is opened.
     pub fn decide(is_blocked: bool) -> Self {
         if is_blocked { Self::Blocked } else { Self::Admitted }
     }
 }
 
-/// Whether a new session takes back a grant that waits to be revoked. Of two sessions that one code opens, the first may end before
-/// the second begins, and the grant with it.
+/// Whether a new session takes back a grant that is waiting to be revoked. If one code opens two sessions, the first may end
+/// before the second begins, and the grant with it.
 pub fn takes_back_grant(has_grant: bool, revocation: Option<StoredRevocation>) -> bool {
     !has_grant && revocation.is_some_and(|revocation| revocation.is_waiting())
 }
 
-/// Whether nothing needs a user's profile and grant any more: there is no session, and none is about to be opened.
+/// Whether a user's profile and grant are no longer needed: there is no session, and none is about to be opened.
 pub fn is_account_unused(has_session: bool, is_signing_in: bool) -> bool {
     !has_session && !is_signing_in
 }

@@ -1,7 +1,7 @@
-//! Slots of feedback: the positive entries are numbered 0, 1, 2, … without a gap, so that drawing one at random is one look-up. An
-//! entry that is shown no more gives its slot up, and the last entry moves into the gap.
+//! Slots of feedback: the positive entries are numbered 0, 1, 2, … without gaps, so that drawing one at random is one lookup.
+//! An entry that is no longer shown gives up its slot, and the last entry moves into the gap.
 
-/// The numbering as it is stored.
+/// The numbering as stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slots {
     /// The slot of the entry in question, if it has one.
@@ -10,13 +10,13 @@ pub struct Slots {
     pub last: Option<u64>,
 }
 
-/// What a change of an entry does to the numbering.
+/// How a change to an entry affects the numbering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotChange {
     pub slot: Option<u64>,
     /// Once the entry has given up its slot, the entry of the first slot moves to the second.
     pub moved: Option<(u64, u64)>,
-    /// Whether what is shown changes.
+    /// Whether the visible entries change.
     pub is_visible: bool,
 }
 
@@ -26,7 +26,7 @@ pub fn count(last: Option<u64>) -> u64 {
 }
 
 impl Slots {
-    /// An entry is stored, new or replaced.
+    /// Stores an entry, new or replaced.
     pub fn put(self, is_positive: bool) -> SlotChange {
         if !is_positive {
             return self.remove();
@@ -34,7 +34,7 @@ impl Slots {
         SlotChange { slot: Some(self.own.unwrap_or(count(self.last))), moved: None, is_visible: true }
     }
 
-    /// An entry is removed, or no longer shown.
+    /// Removes an entry, or stops showing it.
     pub fn remove(self) -> SlotChange {
         let moved = self.own.and_then(|own| self.last.filter(|last| *last > own).map(|last| (last, own)));
         SlotChange { slot: None, moved, is_visible: self.own.is_some() }
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn any_history_leaves_no_gap() {
-        // The entries by their slots, and what becomes of each in turn.
+        // The entries by slot, and what happens to each in turn.
         let mut shown: Vec<u32> = Vec::new();
         let history =
             [(1, true), (2, true), (3, false), (3, true), (1, false), (4, true), (2, true), (2, false), (9, false)];

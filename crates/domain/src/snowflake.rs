@@ -1,21 +1,21 @@
-//! The provider's ids: 64-bit numbers that travel as decimal text, because a JavaScript number cannot hold them.
+//! The provider's IDs: 64-bit numbers that travel as decimal text, because a JavaScript number cannot hold them.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// An id of a user, guild or role. It is never zero and fits a signed 64-bit column (the top bit is a timestamp in 2084).
+/// The ID of a user, guild or role. It is never zero and fits a signed 64-bit column (the top bit is a timestamp in 2084).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Snowflake(u64);
 
 /// The text is not a canonical snowflake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an id is 1 to 19 decimal digits, without sign or leading zero")]
+#[error("an ID is 1 to 19 digits, without a sign or a leading zero")]
 pub struct NotASnowflake;
 
 impl Snowflake {
-    /// In place of a user who was forgotten. The provider gives it to nobody: its ids carry the time at which they were made.
+    /// Replaces a user who was forgotten. The provider never assigns it, because its IDs contain the time they were created.
     pub const NOBODY: Self = Self(1);
 
     pub fn new(number: u64) -> Option<Self> {
@@ -54,7 +54,7 @@ impl Serialize for Snowflake {
 
 impl<'de> Deserialize<'de> for Snowflake {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Not `&str`: a JSON string with an escape in it cannot be borrowed.
+        // Not `&str`, because a JSON string with an escape cannot be borrowed.
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
         text.parse().map_err(serde::de::Error::custom)
     }

@@ -1,24 +1,23 @@
-//! What a guild's roles grant their holders, and who counts as staff.
+//! What a guild's roles grant, and who counts as staff.
 
 use std::collections::BTreeMap;
 
 use super::{PermissionSet, Snowflake};
 
-/// What the roles of a guild grant.
 pub type RoleGrants = BTreeMap<Snowflake, PermissionSet>;
 
-/// The keys that a member of a guild has by these roles. The role with the guild's own id is everyone's.
+/// The permissions that these roles give a guild's member. The role with the guild's own ID is everyone's.
 pub fn granted(guild: Snowflake, roles: &[Snowflake], grants: &RoleGrants) -> PermissionSet {
     union(roles.iter().chain([&guild]).filter_map(|role| grants.get(role)).copied())
 }
 
-/// Whether a member with these roles is staff, and their roles must be stored. Everyone's role does not make staff: it counts
-/// without being stored for each member.
+/// Whether a member with these roles is staff, so that their roles must be stored. Everyone's role does not make staff: it
+/// counts without being stored for each member.
 pub fn is_staff(guild: Snowflake, roles: &[Snowflake], grants: &RoleGrants) -> bool {
     roles.iter().any(|role| *role != guild && grants.get(role).is_some_and(|keys| !keys.is_empty()))
 }
 
-/// The keys of all these sets: who is named more than once has all that is granted.
+/// The permissions in any of these sets: someone listed more than once has everything granted.
 pub fn union(sets: impl IntoIterator<Item = PermissionSet>) -> PermissionSet {
     sets.into_iter().fold(PermissionSet::EMPTY, PermissionSet::union)
 }

@@ -1,4 +1,4 @@
-//! The totals that anybody may see.
+//! The public totals.
 
 use crate::saturating;
 
@@ -8,7 +8,7 @@ pub struct Stats {
     pub guilds: u64,
     /// Their members, added up.
     pub members: u64,
-    /// The bot's shards, as the status shows them.
+    /// The bot's shards, as shown in the status.
     pub shards: u64,
     pub ratings: Ratings,
 }
@@ -25,25 +25,24 @@ impl Ratings {
     pub fn average(self) -> Option<f64> {
         let (count, sum) = (u128::from(self.count), u128::from(self.sum));
         let hundredths = (sum * 100 + count / 2).checked_div(count)?;
-        // Ratings are at most 5, so this is at most 500 unless a foreign hand has changed the sum.
+        // Ratings are at most 5, so this is at most 500 unless the sum was tampered with.
         Some(f64::from(saturating::to_u32(hundredths)) / 100.0)
     }
 }
 
-/// What a change of feedback does to the ratings.
+/// How a feedback change affects the ratings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RatingsChange {
-    /// How many there are more, or fewer.
+    /// The change in their number.
     pub count: i64,
-    /// How much greater the sum is, or smaller.
+    /// The change in their sum.
     pub sum: i64,
 }
 
 impl RatingsChange {
-    /// An entry had one rating and has another now; without a rating there is no entry.
+    /// An entry had one rating and now has another; no rating means no entry.
     pub fn of(before: Option<i64>, after: Option<i64>) -> Self {
         let count = |rating: Option<i64>| i64::from(rating.is_some());
-        // What is not there adds nothing.
         Self { count: count(after) - count(before), sum: after.unwrap_or(0) - before.unwrap_or(0) }
     }
 

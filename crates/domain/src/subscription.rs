@@ -23,7 +23,7 @@ impl Subscription {
         self.active_until.is_none_or(|end| now < end)
     }
 
-    /// The guilds it covers, each once: one that is named twice counts where it is named first.
+    /// The guilds it covers, without duplicates: one that is listed twice counts where it is listed first.
     pub fn distinct_guilds(&self) -> Vec<Snowflake> {
         let mut seen = HashSet::with_capacity(self.guilds.len());
         self.guilds.iter().copied().filter(|guild| seen.insert(*guild)).collect()
@@ -39,7 +39,7 @@ pub struct Plus {
 }
 
 impl Plus {
-    /// The status of a guild that these subscriptions name: active first, then the latest end, then the lowest user id.
+    /// The status of a guild that these subscriptions name: active first, then the latest end, then the lowest user ID.
     pub fn of(subscriptions: &[Subscription], now: Time) -> Self {
         let chosen = subscriptions.iter().max_by_key(|subscription| {
             let end = subscription.active_until.map_or(u64::MAX, Time::millis);

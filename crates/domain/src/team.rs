@@ -15,9 +15,9 @@ pub struct TeamMember {
     pub discord_id: Snowflake,
     /// Role title.
     pub role: String,
-    /// Colour of the role, such as `#5865F2`.
+    /// Colour of the role, like `#5865F2`.
     pub color: String,
-    /// Position category: a lower-case word that the operator chose.
+    /// A lower-case word chosen by the operator.
     pub category: String,
     /// Position within the category, ascending.
     pub position: i64,
@@ -27,16 +27,16 @@ pub struct TeamMember {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RosterEntry {
     pub member: TeamMember,
-    /// Of the nine team keys.
+    /// Among the nine team keys.
     pub permissions: PermissionSet,
 }
 
-/// The whole team, in the order in which it was written.
+/// The whole team, in the order written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roster(pub Vec<RosterEntry>);
 
 impl Roster {
-    /// The members as they are shown: categories in the order in which the roster first names them, then position, then name.
+    /// The members in display order: categories in the order the roster first names them, then position, then name.
     pub fn into_ordered(self) -> Vec<TeamMember> {
         let mut categories: HashMap<String, usize> = HashMap::new();
         for entry in &self.0 {

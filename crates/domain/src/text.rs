@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// The text in a form that every store accepts: U+0000 is replaced by U+FFFD, because PostgreSQL refuses it.
+/// The text in a form that every store accepts: U+0000 is replaced with U+FFFD, because PostgreSQL refuses it.
 pub fn storable(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{fffd}")) } else { Cow::Borrowed(text) }
 }

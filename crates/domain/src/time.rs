@@ -1,4 +1,4 @@
-//! A point in time. Rules take it as an argument; only `clock` knows what time it is.
+//! A point in time. Rules take it as an argument; only `clock` knows the current time.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ impl Time {
         format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
     }
 
-    /// How long after `earlier` this is; zero if it is not after it.
+    /// How long after `earlier` this is; zero if it isn't.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }

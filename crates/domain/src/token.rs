@@ -1,5 +1,5 @@
-//! Session tokens and bot keys: a prefix, 30 random base62 characters (178 bits) and 6 of CRC-32, so that a typo or a scan
-//! is refused without asking the store. Only the SHA-256 of a token is ever stored.
+//! Session tokens and bot keys: a prefix, 30 random base62 characters (178 bits) and 6 for a CRC-32, so that typos and scans
+//! are refused without asking the store. Only the SHA-256 of a token is ever stored.
 
 use aws_lc_rs::digest;
 use secrecy::{ExposeSecret, SecretString};
@@ -10,7 +10,7 @@ const CHECKSUM: usize = 6;
 const PREFIX: usize = 4;
 const LENGTH: usize = PREFIX + RANDOM + CHECKSUM;
 
-/// A bot key that examples print, so everybody knows it. Only a service that is closed to other machines accepts it.
+/// A bot key that examples print, so everyone knows it. It is only accepted by a service that other machines cannot reach.
 pub const PUBLISHED_KEY: &str = "bck_Y004p6GQjzC6OnvIyCaSwSOetlS41FxG9G14";
 
 pub fn published_key_hash() -> TokenHash {
@@ -19,7 +19,7 @@ pub fn published_key_hash() -> TokenHash {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
-    /// A session of a user, `bcs_…`.
+    /// A user's session, `bcs_…`.
     Session,
     /// A bot's key for the feed, `bck_…`.
     BotKey,
@@ -34,7 +34,7 @@ impl TokenKind {
     }
 }
 
-/// SHA-256 of a token: what is stored and looked up. The token cannot be found from it.
+/// SHA-256 of a token, which is stored and looked up. The token cannot be derived from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TokenHash(pub [u8; 32]);
 
@@ -51,13 +51,13 @@ pub fn generate(kind: TokenKind, fill: impl FnMut(&mut [u8])) -> SecretString {
     SecretString::from(text)
 }
 
-/// Base62 text of that length, every character equally likely.
+/// Base62 text of that length, with every character equally likely.
 pub fn random_text(length: usize, mut fill: impl FnMut(&mut [u8])) -> String {
     let mut text = String::with_capacity(length);
     let mut bytes = [0; 32];
     while text.len() < length {
         fill(&mut bytes);
-        // 248 is the largest multiple of 62 in a byte: the bytes above would make some characters more likely.
+        // 248 is the largest multiple of 62 in a byte; higher bytes would make some characters more likely.
         for byte in bytes.into_iter().filter(|byte| *byte < 248).take(length - text.len()) {
             text.push(char::from(ALPHABET[usize::from(byte % 62)]));
         }
@@ -84,7 +84,7 @@ pub fn parse(kind: TokenKind, text: &[u8]) -> Option<TokenHash> {
     Some(hash(text))
 }
 
-/// The hash of a token that we made ourselves.
+/// The hash of a token that we created ourselves.
 pub fn hash_of(token: &SecretString) -> TokenHash {
     hash(token.expose_secret().as_bytes())
 }
@@ -134,7 +134,7 @@ mod tests {
             bytes[0] = next;
             next = next.wrapping_add(1);
         };
-        // 248 to 255 are skipped; the first byte that is used is 0.
+        // 248 to 255 are skipped; the first byte used is 0.
         assert_eq!(random_text(3, fill), "012");
     }
 
@@ -171,7 +171,7 @@ mod tests {
         fn arbitrary_bytes_are_refused(bytes: Vec<u8>, shaped in "bcs_[0-9A-Za-z]{36}") {
             for kind in KINDS {
                 prop_assert_eq!(parse(kind, &bytes), None);
-                // One in four thousand million would pass the checksum.
+                // One in four billion would pass the checksum.
                 prop_assert_eq!(parse(kind, shaped.as_bytes()), None);
             }
         }

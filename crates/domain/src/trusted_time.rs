@@ -1,7 +1,7 @@
-//! Which time to believe. The system's clock can be set wrong: by a person, a virtual machine, a bad time server. Believing it at once
-//! would end every session and revoke every grant. Ticks only go forward, so a clock that moves against them was set. Until the new
-//! time has stood for a while, or a second clock confirms it, the old time goes on by the ticks. Whether anything may be deleted because
-//! its time is over is a question of its own, and stricter.
+//! Which time to trust. The system's clock can be set wrong: by a person, a virtual machine, a bad time server. Trusting it at
+//! once would end every session and revoke every grant. Ticks only move forward, so a clock that moves against them was set.
+//! Until the new time has held for a while, or a second clock confirms it, the old time continues by the ticks. Whether
+//! anything may be deleted because its time is over is a separate, stricter question.
 
 use std::time::Duration;
 
@@ -11,35 +11,33 @@ use crate::saturating;
 /// A clock that moves by more than this against the ticks was set. Two clocks that are further apart than this disagree.
 pub const STEP: Duration = Duration::from_mins(1);
 
-/// How long a new time must stand before it is believed without a second clock, and before anything expires by it. A start counts as a
-/// new time.
+/// How long a new time must hold before it is trusted without a second clock, and before anything expires by it. Startup counts
+/// as a new time.
 pub const STANDING: Duration = Duration::from_mins(5);
 
-/// What a second clock, such as the database's, says.
+/// What a second clock, like the database's, says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Witness {
     /// There is no second clock.
     Absent,
-    /// It could not be asked.
+    /// It did not answer.
     Silent,
     Says(Time),
 }
 
-/// What was noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockEvent {
-    /// The clock was set.
     Stepped {
         /// By this many milliseconds.
         millis: i64,
-        /// Whether the new time is believed at once.
+        /// Whether the new time is trusted at once.
         is_followed: bool,
     },
-    /// It is back at the time that is believed.
+    /// It is back at the trusted time.
     Returned,
-    /// The new time has stood long enough, and is believed now.
+    /// The new time has held long enough, and is trusted now.
     Believed,
-    /// The second clock shows the new time, too, so it is believed now.
+    /// The second clock shows the new time too, so it is trusted now.
     Confirmed,
     /// The second clock is this many milliseconds ahead of it.
     Disputed(i64),
@@ -51,41 +49,40 @@ pub enum ClockEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrustedTime {
     believed: i64,
-    /// The clock's own time, when it was last looked at.
+    /// The clock's own time at the last check.
     shown: i64,
     /// Since when it shows that, in ticks.
     since: Duration,
-    /// Whether any time has stood long enough since the start. Until then each new one is believed.
+    /// Whether any time has held long enough since startup. Until then, each new one is trusted.
     has_settled: bool,
-    /// Since when the time stands that was believed before it had stood, in ticks. Nothing expires by it yet.
+    /// Since when a time holds that was trusted early, in ticks. Nothing expires by it yet.
     held_since: Option<Duration>,
-    /// Whether the second clock disagrees.
     is_disputed: bool,
 }
 
 impl TrustedTime {
-    /// A clock of which nothing is known but its time.
+    /// A clock about which only its time is known.
     pub fn at_start(shown: Time, ticks: Duration) -> Self {
         Self { has_settled: false, held_since: Some(ticks), ..Self::settled(shown, ticks) }
     }
 
-    /// A clock that has stood for long.
+    /// A clock whose time has held for long.
     pub fn settled(shown: Time, ticks: Duration) -> Self {
         let shown = distance(shown, ticks);
         Self { believed: shown, shown, since: ticks, has_settled: true, held_since: None, is_disputed: false }
     }
 
-    /// The time that is believed, as its distance from the ticks: for [`believed_time`].
+    /// The trusted time as its distance from the ticks, for [`believed_time`].
     pub fn distance(&self) -> i64 {
         self.believed
     }
 
-    /// Whether what is over by this clock may be deleted.
+    /// Whether what has expired by this clock may be deleted.
     pub fn may_expire(&self) -> bool {
         self.held_since.is_none() && !self.is_disputed && is_near(self.shown, self.believed)
     }
 
-    /// Looks at the clock, which shows this time, and at the second one.
+    /// Checks the clock, which shows this time, and the second one.
     pub fn look(&mut self, shown: Time, ticks: Duration, witness: Witness) -> Vec<ClockEvent> {
         let mut events = Vec::new();
         let (before, was_near) = (self.shown, is_near(self.shown, self.believed));
@@ -120,7 +117,7 @@ impl TrustedTime {
         events
     }
 
-    /// Which of the two times the second clock speaks for, when the one that is shown is not the one that is believed.
+    /// Which of the two times the second clock supports, when the one shown isn't the trusted one.
     fn advice(&self, ticks: Duration, witness: Witness) -> WitnessAdvice {
         match witness {
             Witness::Absent => WitnessAdvice::Wait,
@@ -138,11 +135,11 @@ impl TrustedTime {
         }
     }
 
-    /// Goes on with holding what would expire, or ends it.
+    /// Keeps holding what would expire, or stops.
     fn hold(&mut self, ticks: Duration, witness: Witness) {
         let Some(since) = self.held_since else { return };
         if self.is_disputed {
-            // Whichever of the two was wrong, the time stands from the moment on which they agree.
+            // Whichever of the two was wrong, the time holds from the moment they agree.
             self.held_since = Some(ticks);
         } else if witness != Witness::Silent && has_stood(since, ticks) {
             self.held_since = None;
@@ -170,13 +167,13 @@ impl TrustedTime {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WitnessAdvice {
     Follow,
-    /// It may be right: see whether it stands.
+    /// It may be right; wait and see whether it holds.
     Wait,
-    /// The old time is the better one.
+    /// The old time is better.
     Keep,
 }
 
-/// The time to go by, where the clock shows this: its own, or the one that is believed if it was set.
+/// The time to use when the clock shows this: its own, or the trusted one if it was set.
 pub fn believed_time(shown: Time, ticks: Duration, distance_believed: i64) -> Time {
     if is_near(distance(shown, ticks), distance_believed) {
         return shown;

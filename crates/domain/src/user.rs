@@ -1,4 +1,4 @@
-//! A person, as the identity provider knows one.
+//! A person, as the identity provider knows them.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,10 +9,10 @@ use super::{Picture, Snowflake};
 pub struct User {
     /// The unique handle.
     pub username: String,
-    /// The display name, or the username where there is none.
+    /// The display name, or the username if there is none.
     pub name: String,
-    /// The provider's id, numeric text.
+    /// The provider's ID, numeric text.
     pub id: Snowflake,
-    /// Always a URL: the user's own picture, or the provider's default one.
+    /// Always a URL: the user's own image, or the provider's default one.
     pub avatar: Picture,
 }

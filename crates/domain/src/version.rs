@@ -1,4 +1,4 @@
-//! The running build; the binary says which it is.
+//! The running build, as reported by the binary.
 
 #[derive(Clone, Copy, Debug)]
 pub struct Version {
@@ -19,7 +19,7 @@ pub struct Commit {
 
 impl Version {
     pub const NAME: &'static str = env!("CARGO_PKG_VERSION");
-    /// A build that nobody asks about.
+    /// For builds whose version does not matter.
     pub const UNKNOWN: Self = Self {
         name: Self::NAME,
         branch: "unknown",

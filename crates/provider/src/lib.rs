@@ -1,10 +1,10 @@
-//! The identity provider, and the sandbox used in its place.
+//! The identity provider, and the sandbox that replaces it.
 
 pub mod idp;
 pub mod picture;
 pub mod sandbox;
 
-/// What the domain's rules need to know of this provider.
+/// What the domain's rules need to know about this provider.
 pub const RULES: domain::ProviderRules = domain::ProviderRules {
     avatar: picture::avatar,
     guild_icon: picture::guild_icon,

@@ -1,15 +1,15 @@
-//! Addresses of the provider's pictures. A picture field is always a URL: the thing's own, else the provider's default one.
+//! Addresses of the provider's images. An image field is always a URL: the thing's own, or else the provider's default.
 
 use domain::picture::is_hash;
 use domain::{Picture, Snowflake};
 
-/// Where the provider has its pictures.
+/// The host of the provider's images.
 pub const CDN: &str = "https://cdn.discordapp.com";
 
-/// The path of a picture that is always there.
+/// The path of an image that always exists.
 pub const DEFAULT_PATH: &str = "/embed/avatars/0.png";
 
-/// A user's avatar from the hash that the provider names.
+/// A user's avatar from the provider's hash.
 pub fn avatar(user: Snowflake, hash: Option<&str>) -> Picture {
     match hash.filter(|hash| is_hash(hash)) {
         Some(animated) if animated.starts_with("a_") => {
@@ -33,7 +33,7 @@ fn default_picture(id: Snowflake) -> Picture {
     format!("{CDN}/embed/avatars/{}.png", default_number(id)).into()
 }
 
-/// Which of the six default pictures belongs to this id.
+/// Which of the six default images belongs to this ID.
 pub(crate) fn default_number(id: Snowflake) -> u64 {
     (id.get() >> 22) % 6
 }

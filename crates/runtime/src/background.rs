@@ -1,5 +1,5 @@
-//! Background tasks: work that outlives the request that started it (code exchanges, token refreshes, revocations). It has a runtime
-//! of its own, apart from the connections, and a shutdown waits for it.
+//! Background tasks: work that outlives the request that started it (code exchanges, token refreshes, revocations). It has its
+//! own runtime, separate from the connections, and a shutdown waits for it.
 
 use std::future::Future;
 use std::time::Duration;
@@ -9,7 +9,6 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
-/// Where background tasks are spawned.
 #[derive(Clone, Debug)]
 pub struct Background {
     runtime: Handle,
@@ -17,12 +16,12 @@ pub struct Background {
 }
 
 impl Background {
-    /// Runs on the runtime that is current now.
+    /// Uses the current runtime.
     pub fn here() -> Self {
         Self { runtime: Handle::current(), tracker: TaskTracker::new() }
     }
 
-    /// Runs this to its end, even if nobody waits for it. What it logs carries the id of the request that has started it.
+    /// Runs this to its end, even if nobody waits for it. What it logs carries the ID of the request that started it.
     pub fn spawn<F>(&self, work: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,
@@ -35,7 +34,7 @@ impl Background {
         self.tracker.is_closed()
     }
 
-    /// Waits until all of it is done, or the time is over; says whether it is done.
+    /// Waits until everything is done or the time is up. Returns whether everything is done.
     pub async fn drain(&self, limit: Duration) -> bool {
         self.tracker.close();
         tokio::time::timeout(limit, self.tracker.wait()).await.is_ok()

@@ -1,5 +1,5 @@
-//! The time, handed to the parts that need it. A lint bans asking the system anywhere else, so that tests control the clock. A clock that
-//! was set is not believed at once: `domain/trusted_time.rs` decides, and `clock_watch.rs` looks every few seconds.
+//! The time, passed to the parts that need it. A lint bans asking the system anywhere else, so that tests control the clock. A
+//! clock that was set is not trusted at once: `domain/trusted_time.rs` decides, and `clock_watch.rs` checks every few seconds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use domain::trusted_time::{ClockEvent, TrustedTime, Witness, believed_time};
 use domain::{Time, saturating};
 use parking_lot::Mutex;
 
-/// A clock with two faces: the time of day, which can jump, and ticks, which only ever go forward.
+/// A clock with two faces: the time of day, which can jump, and ticks, which only move forward.
 #[derive(Clone, Debug)]
 pub struct Clock {
     face: Face,
@@ -26,12 +26,12 @@ enum Face {
 struct ManualFace {
     start: i64,
     ticks: AtomicU64,
-    /// By how much the time of day was set.
+    /// How far the time of day was set.
     set: AtomicI64,
     is_comparable: bool,
 }
 
-/// Which time is believed. Every request reads it, so readers take no lock.
+/// Which time is trusted. Every request reads it, so readers take no lock.
 #[derive(Debug)]
 struct ClockTrust {
     watch: Mutex<TrustedTime>,
@@ -40,18 +40,18 @@ struct ClockTrust {
 }
 
 impl Clock {
-    /// The system's clock. For five minutes nothing may expire by it.
+    /// The system's clock. For the first five minutes nothing may expire by it.
     #[expect(clippy::disallowed_methods, reason = "this is the one place that asks the system for the time")]
     pub fn system() -> Self {
         Self::new(Face::System { start: Instant::now() }, TrustedTime::at_start)
     }
 
-    /// A clock that stands at `start` until it is advanced, and that has stood for long.
+    /// A clock that stays at `start` until it is advanced, and whose time has held for long.
     pub fn manual(start: Time) -> Self {
         Self::at(start, false)
     }
 
-    /// The same, for a test that also decides what time other clocks tell.
+    /// The same, for a test that also controls other clocks.
     pub fn manual_beside_others(start: Time) -> Self {
         Self::at(start, true)
     }
@@ -75,19 +75,19 @@ impl Clock {
         }
     }
 
-    /// Sets the time of day of a manual clock, by so many seconds; the ticks go on as they were.
+    /// Moves the time of day of a manual clock by this many seconds; the ticks are unaffected.
     pub fn set(&self, seconds: i64) {
         if let Face::Manual(face) = &self.face {
             face.set.fetch_add(seconds.saturating_mul(1_000), Ordering::SeqCst);
         }
     }
 
-    /// The time of day. If the clock was set, this is the old time until the new one is believed.
+    /// The time of day. If the clock was set, this is the old time until the new one is trusted.
     pub fn now(&self) -> Time {
         self.read().0
     }
 
-    /// How long this clock has run: for spans, limits and latencies.
+    /// How long this clock has run; for durations, limits and latencies.
     pub fn ticks(&self) -> Duration {
         self.face.ticks()
     }
@@ -98,12 +98,12 @@ impl Clock {
         (believed_time(shown, ticks, self.trust.distance.load(Ordering::Relaxed)), ticks)
     }
 
-    /// Whether what is over by this clock may be deleted. Not after a start, and not while it is unclear whether its time is right.
+    /// Whether what has expired by this clock may be deleted. Not right after startup, and not while its time may be wrong.
     pub fn may_expire(&self) -> bool {
         self.trust.may_expire.load(Ordering::Relaxed)
     }
 
-    /// Whether time passes only when a test says so.
+    /// Whether time only passes when a test says so.
     pub fn is_manual(&self) -> bool {
         matches!(self.face, Face::Manual(_))
     }
@@ -116,7 +116,7 @@ impl Clock {
         }
     }
 
-    /// Looks whether the clock was set, and decides which time to believe. Says what was noticed.
+    /// Checks whether the clock was set, and decides which time to trust. Returns what was noticed.
     pub fn look(&self, witness: Witness) -> Vec<ClockEvent> {
         let mut watch = self.trust.watch.lock();
         let events = watch.look(self.face.shown(), self.face.ticks(), witness);
@@ -127,7 +127,6 @@ impl Clock {
 }
 
 impl Face {
-    /// The time of day as it is set.
     #[expect(clippy::disallowed_methods, reason = "this is the one place that asks the system for the time")]
     fn shown(&self) -> Time {
         match self {

@@ -1,5 +1,5 @@
-//! A concurrency limit: how many tasks may run at the same time, in all and per subject (a client's address and networks). Its
-//! table has an entry per subject with a running task, so the limit on all tasks bounds it.
+//! A concurrency limit: how many tasks may run at the same time, in total and per subject (a client's address and networks).
+//! Its table has an entry per subject with a running task, so the total limits its size.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,16 +21,15 @@ struct Running {
     by_subject: Tally,
 }
 
-/// Which limit is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitReached {
-    /// That on all work.
+    /// The limit on all work.
     InAll,
-    /// The subject's own.
+    /// The subject's own limit.
     PerSubject,
 }
 
-/// The right to do one piece of work; given back when it is dropped.
+/// Permission for one piece of work; returned when it is dropped.
 #[derive(Debug)]
 pub struct Permit {
     running: Arc<Mutex<Running>>,
@@ -38,18 +37,18 @@ pub struct Permit {
 }
 
 impl ConcurrencyLimit {
-    /// `most` in all, `most_per_subject` for each client address; 0 for an address is no limit.
+    /// `most` in total, `most_per_subject` for each client address; 0 means no limit for addresses.
     pub fn new(most: usize, most_per_subject: usize) -> Self {
         Self { most: most.into(), most_per_subject: most_per_subject.into(), running: Arc::default() }
     }
 
-    /// Changes the numbers; what runs goes on.
+    /// Changes the limits; running work continues.
     pub fn set(&self, most: usize, most_per_subject: usize) {
         self.most.store(most, Ordering::Relaxed);
         self.most_per_subject.store(most_per_subject, Ordering::Relaxed);
     }
 
-    /// Which limit would refuse work of these subjects' now.
+    /// Which limit would refuse work for these subjects now.
     pub fn check(&self, subjects: &Subjects) -> Result<(), LimitReached> {
         self.check_in(&self.running.lock(), subjects)
     }
@@ -64,7 +63,7 @@ impl ConcurrencyLimit {
         Ok(())
     }
 
-    /// Starts a piece of work of these subjects'; one without a subject counts only towards all.
+    /// Starts a piece of work for these subjects; without a subject, it only counts towards the total.
     pub fn enter(&self, subjects: Subjects) -> Result<Permit, LimitReached> {
         let mut running = self.running.lock();
         self.check_in(&running, &subjects)?;

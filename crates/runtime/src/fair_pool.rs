@@ -1,6 +1,6 @@
-//! A pool whose places are shared fairly between keys. While there is room, a key takes as many as it likes. When the pool is full,
-//! a key that holds fewer takes a place from the key that holds the most, until both have the same number. So a key alone may use
-//! the whole pool, and no key holds more than half of it while another one waits, however slowly its work goes on.
+//! A pool whose places are shared fairly between keys. While there is room, a key takes as many as it likes. When the pool is
+//! full, a key with fewer places takes one from the key with the most, until both have the same number. So a key alone may use
+//! the whole pool, and no key holds more than half of it while another one waits, however slow its work is.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use domain::TokenHash;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// How long a place is safe from a key that holds none, where no key holds more than one: with more keys than places, they take
-/// turns. It is longer than an honest upload takes.
+/// How long a place is safe from a key without one when no key has more than one: with more keys than places, they take turns.
+/// It is longer than an honest upload takes.
 const TURN: Duration = Duration::from_mins(10);
 
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub struct FairPool {
 #[derive(Debug, Default)]
 struct Places {
     next_id: u64,
-    /// Those that are taken, oldest first; at most `size`.
+    /// The taken ones, oldest first; at most `size`.
     taken: Vec<TakenPlace>,
 }
 
@@ -35,7 +35,7 @@ struct TakenPlace {
     revoked: CancellationToken,
 }
 
-/// A place in the pool; given back when it is dropped.
+/// A place in the pool; returned when it is dropped.
 #[derive(Debug)]
 pub struct Place {
     places: Arc<Mutex<Places>>,
@@ -43,13 +43,12 @@ pub struct Place {
 }
 
 impl FairPool {
-    /// All places are free.
     pub fn new(size: usize) -> Self {
         Self { size, places: Arc::default() }
     }
 
-    /// Takes a place for a piece of this key's work; `None` if the key must wait. `revoked` is cancelled when another key gets the
-    /// place: the work must end soon then. `now` is in ticks of the clock.
+    /// Takes a place for a piece of this key's work; `None` if the key must wait. `revoked` is cancelled when another key takes
+    /// over the place, and the work must end soon then. `now` is in ticks of the clock.
     pub fn enter(&self, key: TokenHash, now: Duration, revoked: &CancellationToken) -> Option<Place> {
         let mut places = self.places.lock();
         if places.taken.len() >= self.size {
@@ -77,7 +76,7 @@ impl Drop for Place {
     }
 }
 
-/// Which place of a full pool goes to this key. The youngest place of the key that holds the most has the least work to lose.
+/// Which place of a full pool goes to this key. The newest place of the key with the most has the least work to lose.
 fn yielding(taken: &[TakenPlace], key: TokenHash, now: Duration) -> Option<usize> {
     let mut counts: HashMap<TokenHash, usize> = HashMap::new();
     for place in taken {
@@ -85,7 +84,7 @@ fn yielding(taken: &[TakenPlace], key: TokenHash, now: Duration) -> Option<usize
     }
     let count = |key: &TokenHash| counts.get(key).copied().unwrap_or(0);
     let own = count(&key);
-    // Of several, the last one: the youngest.
+    // The last of several is the newest.
     let (youngest, most) = taken.iter().map(|place| count(&place.key)).enumerate().max_by_key(|(_, count)| *count)?;
     if most >= own + 2 {
         return Some(youngest);

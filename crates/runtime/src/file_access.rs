@@ -6,24 +6,25 @@ use std::path::Path;
 
 use rustix::fs::StatVfsMountFlags;
 
-/// Everybody who is neither the owner nor in the file's group, which operators may use for backups.
+/// Everyone who is neither the owner nor in the file's group, which operators may use for backups.
 pub const OTHERS: u32 = 0o007;
-/// Everybody but the owner.
+/// Everyone but the owner.
 pub const ALL_BUT_OWNER: u32 = 0o077;
 
-/// Whether these can read or write the file. `false` if there is none, or if it is no plain file: nobody reads a pipe twice.
+/// Whether these can read or write the file. `false` if it does not exist or isn't a regular file, because nobody reads a pipe
+/// twice.
 pub fn is_open_to(path: &Path, who: u32) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & who != 0)
 }
 
-/// Whether the file is on a mount that is read-only, as the secrets of containers are: nobody can change its mode from here.
+/// Whether the file is on a read-only mount, like containers' secrets, where its mode cannot be changed from here.
 pub fn is_on_read_only_mount(path: &Path) -> bool {
     rustix::fs::statvfs(path).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
-/// To whom a file or folder belongs, its mode, and who asks; empty if that is unknown.
+/// A file's or folder's owner and mode, and who asks; empty if unknown.
 pub fn owner_and_mode(path: &Path) -> String {
-    // The owner of a process's own folder is the user that it runs as.
+    // The owner of a process's own folder is the user it runs as.
     let own = fs::metadata("/proc/self").map(|process| process.uid()).ok();
     fs::metadata(path).map(|found| in_words(found.uid(), mode(&found), own)).unwrap_or_default()
 }

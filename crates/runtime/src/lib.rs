@@ -1,4 +1,4 @@
-//! What running code needs and rules do not: time, chance, background tasks, limits on rate and concurrency, and files.
+//! What running code needs and rules do not: time, randomness, background tasks, limits on rate and concurrency, and files.
 
 pub mod background;
 pub mod clock;

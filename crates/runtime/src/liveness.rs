@@ -1,5 +1,5 @@
-//! Whether the threads that do the work still run their tasks. A thread that hangs accepts connections and never answers them, which
-//! nothing outside the process can tell from a slow one.
+//! Whether the worker threads still run their tasks. A thread that hangs accepts connections and never answers them, which
+//! looks like a slow one from outside the process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,9 @@ use tokio::sync::Notify;
 
 use crate::clock::Clock;
 
-/// How long a thread may take to answer. It counts only what a check asked: nothing wakes up between two checks.
+/// How long a thread may take to answer. Only checks count: nothing wakes up between two of them.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// The threads that are watched.
 pub struct Liveness {
     clock: Clock,
     threads: Mutex<Vec<Arc<WatchedThread>>>,
@@ -29,11 +28,10 @@ enum ThreadState {
     Answered,
     /// Since then, in the clock's ticks.
     Asked(Duration),
-    /// It panicked, and nobody takes its place.
+    /// It panicked, and nothing replaces it.
     Crashed,
 }
 
-/// A thread does not do its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAlive {
     #[error("a thread has not answered for {} seconds: {name}", silent.as_secs())]
@@ -55,8 +53,8 @@ impl Liveness {
         Pulse { liveness: Arc::clone(self), thread }
     }
 
-    /// Says what earlier checks have found out, and asks every thread again. It never waits: a thread that hangs is noticed by the
-    /// first check that comes more than ten seconds after another one.
+    /// Returns what earlier checks have found out, and asks every thread again. It never waits: a hanging thread is noticed by
+    /// the first check that comes more than ten seconds after another one.
     pub fn check(&self) -> Result<(), NotAlive> {
         let now = self.clock.ticks();
         let mut outcome = Ok(());
@@ -93,7 +91,7 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// Answers every check. For ever.
+    /// Answers every check. Never ends.
     pub async fn answer(&self) {
         loop {
             self.thread.asked.notified().await;

@@ -1,10 +1,10 @@
-//! Randomness, handed to the parts that need it: secrets from the operating system, the rest from a fast generator that tests can seed.
+//! Randomness, passed to the parts that need it: secrets from the operating system, the rest from a fast generator that tests
+//! can seed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aws_lc_rs::rand;
 
-/// A source of random bytes and numbers.
 #[derive(Debug)]
 pub struct Random {
     state: AtomicU64,

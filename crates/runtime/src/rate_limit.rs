@@ -1,4 +1,4 @@
-//! One rate limit: a table of a fixed size with a bucket per subject.
+//! One rate limit: a fixed-size table with a bucket per subject.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
@@ -11,24 +11,23 @@ use parking_lot::Mutex;
 const SETS: usize = 8192;
 const WAYS: usize = 8;
 
-/// How many of something there may be.
 #[derive(Clone, Copy)]
 pub struct Rate {
-    /// Per span, over time; 0 is no limit.
+    /// Per span, on average; 0 means no limit.
     pub count: u32,
     pub span: Duration,
-    /// At once.
+    /// In a burst.
     pub burst: u32,
 }
 
-/// One limit for many subjects, by the generic cell rate algorithm: for each, only the time at which its debt is paid.
+/// One limit for many subjects, using the generic cell rate algorithm: for each, only the time when its debt is paid.
 pub struct RateLimit {
-    /// Nanoseconds that one costs; 0 is no limit.
+    /// How many nanoseconds one costs; 0 means no limit.
     interval: AtomicU64,
-    /// Nanoseconds that may be owed.
+    /// How many nanoseconds may be owed.
     tolerance: AtomicU64,
     hasher: RandomState,
-    /// Made when it is first needed: a limit that is off needs none.
+    /// Created when first needed, because a limit that is off needs none.
     sets: OnceLock<Box<[BucketSet]>>,
 }
 
@@ -59,13 +58,13 @@ impl RateLimit {
         limit
     }
 
-    /// `count` per span over time, and as many at once.
+    /// `count` per span on average, and as many in a burst.
     pub fn per_span(count: u32, span: Duration) -> Self {
         let count = count.max(1);
         Self::new(Rate { count, span, burst: count })
     }
 
-    /// Changes the rate. Whoever has used up some of the old one has used up as many of the new one, but not more than all.
+    /// Changes the rate. What a subject has used up of the old rate counts as used up of the new one, but at most all of it.
     pub fn set_rate(&self, rate: Rate, now: Duration) {
         let interval = if rate.count == 0 { 0 } else { (nanos(rate.span) / u64::from(rate.count)).max(1) };
         let tolerance = interval * u64::from(rate.burst.max(1));
@@ -94,8 +93,8 @@ impl RateLimit {
         self.interval.load(Ordering::Relaxed)
     }
 
-    /// Nanoseconds that one costs a subject that may have so many times the rate. It may owe as much as any other, so it may also
-    /// have so many times the burst.
+    /// How many nanoseconds one costs a subject with this multiple of the rate. It may owe as much as any other, so it also
+    /// gets this multiple of the burst.
     fn cost(&self, allowance: u32) -> u64 {
         let interval = self.interval();
         if interval == 0 { 0 } else { (interval / u64::from(allowance.max(1))).max(1) }
@@ -115,18 +114,18 @@ impl RateLimit {
         self.count(subject, 1, now, false).map(drop)
     }
 
-    /// Counts one that has happened already, allowed or not: what was too much has to be paid off first.
+    /// Counts one that has already happened, allowed or not: any excess has to be paid off first.
     pub fn owe(&self, subject: u64, now: Duration) -> Result<(), Duration> {
         self.count(subject, 1, now, true).map(drop)
     }
 
-    /// Counts one if it is allowed, for a subject that may have `allowance` times the rate and the burst. Gives when it will be
-    /// paid for, which [`RateLimit::refund`] asks for.
+    /// Counts one if it is allowed, for a subject that may have `allowance` times the rate and the burst. Returns when it will
+    /// be paid off, which [`RateLimit::refund`] needs.
     pub fn reserve(&self, subject: u64, allowance: u32, now: Duration) -> Result<u64, Duration> {
         self.count(subject, allowance, now, false)
     }
 
-    /// Takes back one that was counted, as far as time has not paid for it yet.
+    /// Takes back one that was counted, as far as time has not paid it off yet.
     pub fn refund(&self, subject: u64, allowance: u32, paid_at: u64, now: Duration) {
         let unpaid = paid_at.saturating_sub(nanos(now)).min(self.cost(allowance));
         if unpaid == 0 {
@@ -145,7 +144,6 @@ impl RateLimit {
         find_or_evict(&mut buckets, subject).paid_at = until.saturating_sub(self.interval());
     }
 
-    /// Forgets everybody.
     pub fn reset(&self) {
         self.sets.get().into_iter().flatten().for_each(|set| *set.lock() = Default::default());
     }
@@ -267,7 +265,7 @@ mod tests {
     fn what_was_let_in_side_by_side_is_paid_off_afterwards() {
         let limit = limit(1, 2);
         let at = Duration::from_secs;
-        // Ten looked before the first had happened.
+        // Ten checked before the first had happened.
         for _ in 0..10 {
             let _ = limit.owe(1, at(0));
         }
@@ -281,7 +279,7 @@ mod tests {
         let at = Duration::from_secs;
         let reserved: Vec<_> = (0..3).map(|_| limit.reserve(1, 1, at(0)).unwrap()).collect();
         assert_eq!(limit.take(1, at(0)), Err(at(1)));
-        // Slow ones, too: time has paid for the first of them meanwhile.
+        // Slow ones, too: time has paid off the first of them in the meantime.
         for paid_at in reserved {
             limit.refund(1, 1, paid_at, at(2));
         }

@@ -1,4 +1,5 @@
-//! A check that many ask for and that is made rarely: at most once in a span, and all who ask meanwhile share its outcome.
+//! A check that many ask for but that runs rarely: at most once per span, and everyone who asks in the meantime shares its
+//! outcome.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ pub struct SharedCheck<T> {
     latest: Mutex<Option<CheckRun<T>>>,
 }
 
-/// One time that the check was made.
+/// One run of the check.
 struct CheckRun<T> {
     /// In the clock's ticks.
     began: Duration,
@@ -21,13 +22,12 @@ struct CheckRun<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> SharedCheck<T> {
-    /// A check that is made at most once in this span.
     pub fn new(every: Duration, clock: Clock) -> Self {
         Self { every, clock, latest: Mutex::default() }
     }
 
-    /// The outcome of the check that runs or was made just now; else of a new one, which `start` begins. It runs to its end
-    /// whether or not anybody waits for it. `None` if it panicked.
+    /// The outcome of the check that is running or just ran, or else of a new one, which `start` begins. It runs to its end
+    /// even if nobody waits for it. `None` if it panicked.
     pub async fn get<F>(&self, start: impl FnOnce() -> F) -> Option<T>
     where
         F: Future<Output = T> + Send + 'static,

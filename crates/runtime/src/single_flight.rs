@@ -1,5 +1,5 @@
-//! Single flight: at most one task per key. Whoever asks while it runs gets its outcome. The task runs in the background, so it
-//! finishes even when everybody who asked has left.
+//! Single flight: at most one task per key. Everyone who asks while it runs gets its outcome. The task runs in the background,
+//! so it finishes even if everyone who asked has left.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -11,14 +11,12 @@ use tokio::sync::watch;
 
 use crate::background::Background;
 
-/// The tasks in flight, by key.
 #[derive(Debug)]
 pub struct SingleFlight<K, T> {
     running: Arc<Mutex<HashMap<K, watch::Receiver<Option<T>>>>>,
     background: Background,
 }
 
-/// One task in flight, to wait for.
 #[derive(Debug)]
 pub struct Flight<T>(watch::Receiver<Option<T>>);
 
@@ -27,7 +25,6 @@ where
     K: Clone + Eq + Hash + Send + 'static,
     T: Clone + Send + Sync + 'static,
 {
-    /// Nothing in flight yet.
     pub fn new(background: Background) -> Self {
         Self { running: Arc::default(), background }
     }
@@ -43,12 +40,12 @@ where
         }
         let (sender, receiver) = watch::channel(None);
         running.insert(key.clone(), receiver.clone());
-        // A start that panics, or a runtime that is gone and drops the work at once, takes the key out again at once.
+        // If `start` panics, or the runtime is gone and drops the work at once, the key is removed again.
         drop(running);
         let free_key = FreeKey { running: Arc::clone(&self.running), key };
         let work = start();
         self.background.spawn(async move {
-            // Dropped at the end, or when the work panics: a key never stays taken.
+            // Dropped at the end, or when the work panics, so that a key never stays taken.
             let free_key = free_key;
             let outcome = work.await;
             drop(free_key);

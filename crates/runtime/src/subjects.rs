@@ -1,5 +1,6 @@
-//! Whom a client counts as. An IPv4 client counts as its address. One IPv6 customer commonly has a /56 or a /48 to choose addresses
-//! from, so an IPv6 client counts three times: as its /64, as its /56 with four times the allowance, as its /48 with eight times.
+//! What a client counts as. An IPv4 client counts as its address. One IPv6 customer usually has a /56 or a /48 to choose
+//! addresses from, so an IPv6 client counts three times: as its /64, as its /56 with four times the allowance, and as its /48
+//! with eight times.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -26,7 +27,7 @@ enum Width {
 }
 
 impl Subject {
-    /// The largest network that commonly belongs to one customer: a /24 of IPv4, a /48 of IPv6.
+    /// The largest network that usually belongs to one customer: a /24 for IPv4, a /48 for IPv6.
     pub fn network_of(client: IpAddr) -> Self {
         match client.to_canonical() {
             IpAddr::V4(address) => Self { bits: u64::from(address.to_bits() >> 8), width: Width::Net24 },
@@ -43,7 +44,7 @@ impl Subject {
         Self { bits: saturating::to_u64(address.to_bits() >> 64) >> ignored, width }
     }
 
-    /// How many times it may have what one address may have.
+    /// How many times the allowance of a single address it gets.
     pub fn allowance(self) -> u32 {
         match self.width {
             Width::Address | Width::Net24 | Width::Net64 => 1,
@@ -53,7 +54,7 @@ impl Subject {
     }
 }
 
-/// The subjects of one client, the narrowest first. A client without limits has none.
+/// The subjects of one client, narrowest first. A client without limits has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Subjects([Option<Subject>; LEVELS]);
 
@@ -70,18 +71,18 @@ impl Subjects {
         }
     }
 
-    /// One after the other, the narrowest first.
+    /// Narrowest first.
     pub fn iter(&self) -> impl Iterator<Item = Subject> {
         self.0.into_iter().flatten()
     }
 }
 
-/// How many of something each subject has at the moment. It grows only with what is counted.
+/// How many of something each subject currently has. It only grows with what is counted.
 #[derive(Debug, Default)]
 pub struct Tally(HashMap<Subject, usize>);
 
 impl Tally {
-    /// Whether one more is allowed, if an address may have `most`; 0 is no limit.
+    /// Whether one more is allowed, if an address may have `most`; 0 means no limit.
     pub fn has_room(&self, subjects: &Subjects, most: usize) -> bool {
         let allowed = |subject: Subject| most.saturating_mul(usize::try_from(subject.allowance()).unwrap_or(1));
         most == 0 || subjects.iter().all(|subject| self.0.get(&subject).copied().unwrap_or(0) < allowed(subject))
@@ -127,7 +128,7 @@ mod tests {
             ("2001:db8::1", "2001:db8:0:100::1", vec![8]),
             ("2001:db8::1", "2001:db8:0:ffff::1", vec![8]),
             ("2001:db8::1", "2001:db8:1::1", vec![]),
-            // Networks of different widths are different, also if their first bits look alike.
+            // Networks of different widths are different, even if their first bits look alike.
             ("0:1::", "0:0:1::", vec![]),
             ("::ffff:192.0.2.1", "192.0.2.1", vec![1]),
             ("192.0.2.1", "192.0.2.2", vec![]),

@@ -1,5 +1,5 @@
-//! Writes the audit, off the way of requests: what happens is put into a queue in memory, and written to the store every few seconds.
-//! What does not fit is counted. Strangers can cause only so many rows in a minute.
+//! Writes the audit without slowing requests down: entries go into a queue in memory and are written to the store every few
+//! seconds. What does not fit is counted. Strangers can only cause this many rows per minute.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,19 +16,17 @@ use tracing::warn;
 
 use crate::config::AuditConfig;
 
-/// How many rows may wait to be written.
 const QUEUE: usize = 4_096;
-/// How many keys and networks are remembered as used in this hour.
+/// How many uses of a key from a network are remembered for the hour.
 const USES: usize = 1_000;
-/// How often rows that are too old or too many are deleted at least.
+/// The longest time between deletions of rows that are too old or too many.
 const TRIM_EVERY: Duration = Duration::from_mins(10);
-/// Also whenever a process has written one part in this many of the rows that there may be. Counting them reads them all, so it is
-/// not done for each batch.
+/// Deletes also whenever a process has written one in this many of the allowed rows. Not after each batch, because counting
+/// reads them all.
 const TRIM_PARTS: u64 = 100;
-/// How long what a client or an operator wrote may be.
+/// The longest text from a client or an operator.
 const LONGEST: usize = 200;
 
-/// Where a request came from.
 #[derive(Clone, Copy, Debug)]
 pub struct AuditOrigin<'a> {
     pub client: IpAddr,
@@ -40,9 +38,8 @@ pub struct Audit {
     clock: Clock,
     config: AuditConfig,
     state: Mutex<AuditState>,
-    /// Rows that were lost since the start.
     rows_lost: AtomicU64,
-    /// One at a time writes.
+    /// Only one task writes at a time.
     writing: tokio::sync::Mutex<()>,
 }
 
@@ -51,10 +48,10 @@ struct AuditState {
     queue: Vec<AuditEntry>,
     lost: u64,
     strangers: StrangerBudget,
-    /// In which hour each key was last used from each network.
+    /// The hour in which each key was last used from each network.
     uses: HashMap<(String, String), u64>,
     trimmed: Option<Duration>,
-    /// Rows that were written since then.
+    /// Rows written since the last deletion.
     untrimmed: u64,
 }
 
@@ -70,7 +67,7 @@ impl Audit {
         }
     }
 
-    /// How many rows were lost since the start: there were too many at once, or they could not be written.
+    /// How many rows were lost since startup, because there were too many at once or they could not be written.
     pub fn rows_lost(&self) -> u64 {
         self.rows_lost.load(Ordering::Relaxed)
     }
@@ -79,7 +76,7 @@ impl Audit {
         self.config.keep.is_zero()
     }
 
-    /// Something has happened to a user's account, by a request.
+    /// A request changed something about a user's account.
     pub fn of_user(&self, kind: AuditKind, user: Snowflake, origin: AuditOrigin<'_>, detail: &str) {
         self.add(kind, Some(origin), |entry| {
             entry.person = Some(user.to_string());
@@ -87,7 +84,6 @@ impl Audit {
         });
     }
 
-    /// Somebody was refused.
     pub fn refused(&self, kind: AuditKind, origin: AuditOrigin<'_>, why: &str) {
         self.add(kind, Some(origin), |entry| why.clone_into(&mut entry.detail));
     }
@@ -96,7 +92,7 @@ impl Audit {
         self.add(AuditKind::GrantRevoked, None, |entry| entry.person = Some(user.to_string()));
     }
 
-    /// A bot's key was used; the first time in an hour from a network counts.
+    /// A bot's key was used; counts once per hour and network.
     pub fn key_used(&self, key: &str, origin: AuditOrigin<'_>) {
         if self.is_off() {
             return;
@@ -150,14 +146,14 @@ impl Audit {
         state.queue.push(entry);
     }
 
-    /// Writes what waits, and deletes what is too old or too much. `all`: also sums that wait for the end of their minute.
+    /// Writes what is waiting, and deletes what is too old or too much. `all`: also totals whose minute is not over.
     pub async fn flush(&self, all: bool) {
         if self.is_off() {
             return;
         }
         let _one_at_a_time = self.writing.lock().await;
         let (entries, lost) = self.take(all);
-        // The row that tells of lost ones is none of them.
+        // The row about lost rows is not one of them.
         let count = (entries.len() as u64).saturating_sub(u64::from(lost > 0));
         let is_due = {
             let (ticks, state) = (self.clock.ticks(), self.state.lock());
@@ -178,7 +174,7 @@ impl Audit {
                 }
                 drop(state);
                 if lost > 0 {
-                    warn!(lost, "rows of the audit were lost: there were too many at once");
+                    warn!(lost, "audit rows were lost: there were too many at once");
                 }
             }
             Err(error) => {
@@ -186,7 +182,7 @@ impl Audit {
                 self.rows_lost.fetch_add(count, Ordering::Relaxed);
                 // There may be nothing to write, only rows to delete.
                 if count > 0 {
-                    warn!(%error, rows = count, "rows of the audit were lost: they could not be written");
+                    warn!(%error, rows = count, "audit rows were lost: they could not be written");
                 }
             }
         }
@@ -204,7 +200,7 @@ impl Audit {
         (entries, lost)
     }
 
-    /// Older rows are deleted: none while the clock may be wrong.
+    /// Older rows are deleted; none while the clock may be wrong.
     fn oldest(&self) -> Time {
         if self.clock.may_expire() { self.clock.now().before(self.config.keep) } else { Time::default() }
     }

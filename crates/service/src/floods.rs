@@ -1,6 +1,6 @@
-//! What strangers can cause again and again, and operators must hear of: each kind is logged at once the first time, then at most
-//! once per minute with how often it happened. A flood that has ended is told to its end. Requests that fail are such a flood per error
-//! code.
+//! Events that strangers can cause over and over, and that operators must know about: each kind is logged at once the first
+//! time, then at most once per minute with a count. The end of a flood is reported too. Failing requests are such a flood, per
+//! error code.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -10,16 +10,15 @@ use telemetry::log_throttle::Throttle;
 use telemetry::metrics::{Label as _, LimitName};
 use tracing::{error, warn};
 
-/// A kind of event that comes in floods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FloodKind {
     /// Refused by this limit.
     Limit(LimitName),
-    /// Sign-ins that were refused for another reason.
+    /// Sign-ins refused for another reason.
     RefusedSignIns,
-    /// Keys of bots that are not valid.
+    /// Invalid bot keys.
     WrongKeys,
-    /// A header that is believed from trusted proxies only.
+    /// A header that is only trusted from trusted proxies.
     ForwardedFor,
 }
 
@@ -38,13 +37,13 @@ impl FloodKind {
                 "requests refused: a client address sends more than limits.requests_per_second allows"
             }
             Self::Limit(LimitName::RefusedSignIns) => {
-                "sign-ins refused: a client address causes more refused ones than limits.refused_sign_ins_per_minute allows"
+                "sign-ins refused: a client address had more of them refused than limits.refused_sign_ins_per_minute allows"
             }
             Self::Limit(LimitName::SignInsPerUser) => {
                 "sign-ins refused: a user signs in more often than limits.sign_ins_per_user allows"
             }
             Self::Limit(LimitName::ConcurrentExchangesPerAddress) => {
-                "sign-ins refused: a client address has limits.concurrent_exchanges_per_address of them running"
+                "sign-ins refused: a client address already has limits.concurrent_exchanges_per_address of them running"
             }
             Self::Limit(LimitName::RefusedKeys) => {
                 "bots refused: a client address tries more invalid keys than feed.refused_keys_per_minute allows"
@@ -53,7 +52,7 @@ impl FloodKind {
                 "bots refused: a key sends more than feed.requests_per_second allows"
             }
             Self::Limit(LimitName::LivePerAddress) => {
-                "live streams refused: a client address has limits.live_per_address open"
+                "live streams refused: a client address already has limits.live_per_address open"
             }
             Self::Limit(
                 LimitName::Connections
@@ -68,18 +67,17 @@ impl FloodKind {
             }
             Self::WrongKeys => "bots refused: their key is missing, wrong or revoked; see `bot-companion key list`",
             Self::ForwardedFor => {
-                "X-Forwarded-For is ignored: it comes from an address that is not in http.trusted_proxies. If that is your proxy, add \
-                 it, or all its clients share one rate limit"
+                "ignoring X-Forwarded-For from an address that is not in http.trusted_proxies. If that is your proxy, add it; \
+                 until then all its clients share one rate limit"
             }
         })
     }
 }
 
-/// How often each kind happened.
 #[derive(Debug)]
 pub struct Floods {
     kinds: [Throttle; KINDS],
-    /// Requests that failed, by error code.
+    /// Failed requests, by error code.
     failures: [Throttle; ErrorCode::ALL.len()],
 }
 
@@ -90,7 +88,7 @@ impl Default for Floods {
 }
 
 impl Floods {
-    /// It happened, at these ticks of the clock, because of this address and in the request with this id.
+    /// Records an event at these ticks of the clock, caused by this address in the request with this ID.
     pub fn note(&self, kind: FloodKind, client: IpAddr, id: &str, now: Duration) {
         let throttle = kinds().zip(&self.kinds).find(|(known, _)| *known == kind).map(|(_, throttle)| throttle);
         if let (Some(throttle), Some(line)) = (throttle, kind.line())
@@ -100,12 +98,13 @@ impl Floods {
         }
     }
 
-    /// A request failed with this code. `Some` if that is to be logged now: how many did since the last line, this one included.
+    /// Records a request that failed with this code. `Some` if that should be logged now: how many failed since the last line,
+    /// including this one.
     pub fn count_failure(&self, code: ErrorCode, now: Duration) -> Option<u64> {
         self.failures[code as usize].count(now)
     }
 
-    /// Logs what was not logged yet and may be now.
+    /// Logs what is waiting to be logged and may be now.
     pub fn report(&self, now: Duration) {
         for (kind, throttle) in kinds().zip(&self.kinds) {
             if let (Some(line), Some(times)) = (kind.line(), throttle.rest(now)) {

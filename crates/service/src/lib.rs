@@ -1,16 +1,16 @@
 //! bot-companion: the backend of a chat bot's dashboard and website.
 //!
-//! The rooms, from the outside in; imports go down this list and never up:
-//! - [`cli`]: the commands. `cli/dev` wraps the service from outside; no other room knows of it. [`reload`]: what a running service
-//!   takes over from a changed configuration. [`systemd`]: what systemd is told.
-//! - [`admin`]: the listener for operators: metrics and health.
+//! The modules, from the outside in; imports go down this list and never up:
+//! - [`cli`]: the commands. `cli/dev` wraps the service from outside; no other module knows about it. [`reload`]: what a running
+//!   service takes over from a changed configuration. [`systemd`]: notifications for systemd.
+//! - [`admin`]: the admin listener, for metrics and health.
 //! - [`server`]: sockets, TLS, timeouts, connection limits, graceful shutdown.
 //! - [`http`]: routes by zone, middleware, extractors, handlers.
 //! - [`app`]: what a handler can reach, and the periodic tasks.
 //! - [`views`]: cached responses. [`live`]: live streams. [`site`]: pages for people.
-//! - [`accounts`]: people: sign-in, sessions, provider grants, guild lists.
-//! - [`sources`]: what views and accounts are built from. [`vault`]: encryption at rest. [`audit`]: what happened.
-//!   [`rate_limits`]: per client, user and bot key. [`floods`]: what strangers cause again and again, for the log.
+//! - [`accounts`]: users: sign-in, sessions, provider grants, guild lists.
+//! - [`sources`]: what views and accounts are built on. [`vault`]: encryption at rest. [`audit`]: what happened.
+//!   [`rate_limits`]: per client, user and bot key. [`floods`]: what strangers cause over and over, for the log.
 //! - [`config`]: the settings.
 
 pub mod accounts;

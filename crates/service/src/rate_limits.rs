@@ -1,7 +1,8 @@
-//! Rate limits per client address, per user and per bot key, by the generic cell rate algorithm. Each limit is a table of a fixed
-//! size, like a set-associative cache: a keyed hash gives a subject its set of eight buckets, and in a full set the subject that has
-//! asked least is evicted. So no number of addresses makes it grow. An IPv6 client takes from its /64, its /56 and its /48
-//! ([`Subjects`]), or from none of them: what one of them refuses is given back to the others, as a refusal costs an IPv4 client nothing.
+//! Rate limits per client address, per user and per bot key, using the generic cell rate algorithm. Each limit is a table of
+//! fixed size, like a set-associative cache: a keyed hash maps a subject to its set of eight buckets, and a full set evicts the
+//! subject that has asked least. So no number of addresses makes it grow. An IPv6 client counts against its /64, its /56 and
+//! its /48 ([`Subjects`]), or against none of them: what one of them refuses is refunded to the others, because a refusal costs
+//! an IPv4 client nothing either.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,7 +17,6 @@ use runtime::subjects::{LEVELS, Subject, Subjects};
 
 use crate::config::{FeedConfig, LimitsConfig};
 
-/// The limits of client addresses and keys.
 pub struct RateLimits {
     /// Per client address.
     pub requests: RateLimit,
@@ -33,12 +33,12 @@ pub struct RateLimits {
 #[must_use = "what is not refused is given back"]
 pub struct Reservation {
     subjects: Subjects,
-    /// When each of them will have paid for it.
+    /// When each of them will have made up for it.
     paid_at: [u64; LEVELS],
 }
 
 impl RateLimits {
-    /// As configured; a rate of 0 is no limit.
+    /// As configured; a rate of 0 means no limit.
     pub fn new(limits: &LimitsConfig, feed: &FeedConfig, clock: Clock) -> Self {
         let [requests, refused_sign_ins, exchanges_per_user, feed, refused_keys] =
             rates(limits, feed).map(RateLimit::new);
@@ -46,7 +46,7 @@ impl RateLimits {
         Self { requests, refused_sign_ins, exchanges_per_user, feed, refused_keys, exempt, clock }
     }
 
-    /// Changes the numbers. What everybody has used up of the old ones is used up of the new ones.
+    /// Changes the limits. What was used up under the old ones stays used up.
     pub fn set(&self, limits: &LimitsConfig, feed: &FeedConfig) {
         self.exempt.store(Arc::new(limits.exempt.clone()));
         for (limit, rate) in self.all().into_iter().zip(rates(limits, feed)) {
@@ -54,48 +54,47 @@ impl RateLimits {
         }
     }
 
-    /// Every limit.
     pub fn all(&self) -> [&RateLimit; 5] {
         [&self.requests, &self.refused_sign_ins, &self.exchanges_per_user, &self.feed, &self.refused_keys]
     }
 
-    /// Counts a request; if it is one too many, when the next one may come.
+    /// Counts a request. If it is one too many, returns when the next one may come.
     pub fn request(&self, client: IpAddr, now: Duration) -> Result<(), Duration> {
         self.reserve(&self.requests, client, now).map(drop)
     }
 
-    /// Counts a request with a bot's key; if it is one too many, when the next one may come.
+    /// Counts a request with a bot key. If it is one too many, returns when the next one may come.
     pub fn feed(&self, key: &TokenHash) -> Result<(), Duration> {
         self.feed.take(self.feed.subject(key), self.clock.ticks())
     }
 
-    /// Counts a bot's key that is not known to be good; if it is one too many, when the next one may come.
+    /// Counts a bot key that is not known to be valid. If it is one too many, returns when the next one may come.
     pub fn unknown_key(&self, client: IpAddr) -> Result<(), Duration> {
         self.reserve(&self.refused_keys, client, self.clock.ticks()).map(drop)
     }
 
-    /// Counts a sign-in as refused before it is tried; if it is one too many, when the next one may come. What is not refused
-    /// after all is given back with [`RateLimits::refund_sign_in`].
+    /// Counts a sign-in as refused before it is tried. If it is one too many, returns when the next one may come. If it is not
+    /// refused after all, refund it with [`RateLimits::refund_sign_in`].
     pub fn reserve_sign_in(&self, client: IpAddr) -> Result<Reservation, Duration> {
         self.reserve(&self.refused_sign_ins, client, self.clock.ticks())
     }
 
-    /// Gives back a reservation: the sign-in was not refused.
+    /// Refunds a reservation, because the sign-in was not refused.
     pub fn refund_sign_in(&self, reservation: Reservation) {
         self.refund(&self.refused_sign_ins, reservation);
     }
 
-    /// Counts a code that was exchanged for this user; if it is one too many, when the next one may come.
+    /// Counts a code that was exchanged for this user. If it is one too many, returns when the next one may come.
     pub fn exchange_of(&self, user: Snowflake) -> Result<(), Duration> {
         self.exchanges_per_user.take(self.exchanges_per_user.subject(&user), self.clock.ticks())
     }
 
-    /// Whom an address counts as; nobody if it is free of limits.
+    /// The subjects an address counts as; none if it is exempt.
     pub fn counted_as(&self, client: IpAddr) -> Subjects {
         if self.is_exempt(client) { Subjects::default() } else { Subjects::of(client) }
     }
 
-    /// The network that an address counts as; none if it is free of limits.
+    /// The network an address counts as; `None` if it is exempt.
     pub fn network_of(&self, client: IpAddr) -> Option<Subject> {
         (!self.is_exempt(client)).then(|| Subject::network_of(client))
     }
@@ -126,14 +125,13 @@ impl RateLimits {
     #[expect(clippy::needless_pass_by_value, reason = "what is given back cannot be given back again")]
     fn refund(&self, limit: &RateLimit, taken: Reservation) {
         let now = self.clock.ticks();
-        // 0: nothing was taken.
+        // 0 means that nothing was taken.
         for (subject, paid_at) in taken.subjects.iter().zip(taken.paid_at).filter(|(_, paid_at)| *paid_at > 0) {
             limit.refund(limit.subject(&subject), subject.allowance(), paid_at, now);
         }
     }
 }
 
-/// The rates of requests, refused sign-ins, exchanges of a user, the feed and refused keys.
 fn rates(limits: &LimitsConfig, feed: &FeedConfig) -> [Rate; 5] {
     let (second, minute) = (Duration::from_secs(1), Duration::from_mins(1));
     let LimitsConfig { refused_sign_ins_per_minute: refused, sign_ins_per_user: per_user, .. } = *limits;

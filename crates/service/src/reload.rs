@@ -1,5 +1,5 @@
-//! Reload: SIGHUP makes a running service take over what has changed in its configuration, all of it or nothing. What can be taken
-//! over is listed in `config/reloadable.rs`. The certificate's files are watched beside that.
+//! Reload: on SIGHUP, a running service takes over what has changed in its configuration, completely or not at all.
+//! `config/reloadable.rs` lists what it can take over. The certificate's files are watched separately.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,33 +13,31 @@ use crate::config::{Config, ConfigChanges, ConfigError};
 use crate::server::{CertificateWatch, CertifiedAcceptor, LoadedCertificate};
 use crate::systemd::ServiceManager;
 
-/// Without it the service is of no use to any page, so a file that lost it must not take effect.
+/// Without it, no page can use the service, so a file that lost it must not take effect.
 const ORIGINS: &str = "http.allowed_origins";
 
-/// What `systemctl status` shows after a reload that changed nothing.
-const FAILED: &str = "Running; the last reload failed, and the log says why";
+/// The status in `systemctl status` after a reload that changed nothing.
+const FAILED: &str = "Running; the last reload failed (see the log)";
 
 pub struct Reload {
     pub app: Arc<App>,
-    /// Its certificate, if it has one.
     pub tls: Option<Arc<CertifiedAcceptor>>,
-    /// Reads the configuration again, from where it was read at the start.
+    /// Reloads the configuration from where it was read at startup.
     pub load: Box<dyn Fn() -> anyhow::Result<Config> + Send>,
-    /// Checks a log filter, and gives what puts it into force.
+    /// Checks a log filter, and returns how to apply it.
     pub log_filter: CheckFilter,
-    /// The configuration with which the process was started.
+    /// The configuration at startup.
     pub started: Config,
-    /// The configuration that was taken over last.
+    /// The configuration that was applied last.
     pub taken: Config,
     pub manager: ServiceManager,
 }
 
 pub type CheckFilter = Box<dyn Fn(&str) -> anyhow::Result<ApplyFilter> + Send>;
-/// Puts a log filter into force.
 pub type ApplyFilter = Box<dyn FnOnce()>;
 
 impl Reload {
-    /// Reloads at each SIGHUP, and looks at the certificate's files each `watch_every`. For ever.
+    /// Reloads on each SIGHUP, and checks the certificate's files each `watch_every`. Never ends.
     pub async fn run(mut self, mut hangup: Hangup, watch_every: Duration) {
         let mut watch = self.tls.clone().map(|tls| CertificateWatch::new(tls, self.app.clock.clone()));
         let mut pace = tokio::time::interval(watch_every);
@@ -65,13 +63,12 @@ impl Reload {
         }
     }
 
-    /// Tells the metrics when the certificate in use expires.
     fn count_expiry(&self) {
         let expires = self.tls.as_ref().and_then(|tls| tls.expires());
         self.app.metrics.certificate_expiry.set(expires.map_or(0, Time::seconds));
     }
 
-    /// Takes over what has changed; if anything is wrong, nothing of it. Says whether it did.
+    /// Takes over what has changed, or nothing if anything is wrong. Returns whether it did.
     pub fn reload(&mut self) -> bool {
         let reloaded = self.try_reload();
         self.app.metrics.reload_failed.set(u64::from(reloaded.is_err()));
@@ -79,7 +76,7 @@ impl Reload {
             Ok(()) => true,
             Err(problems) => {
                 for problem in problems {
-                    error!(%problem, "reload: the configuration is wrong; everything stays as it was");
+                    error!(%problem, "reload: the configuration is invalid; nothing was changed");
                 }
                 false
             }
@@ -87,7 +84,7 @@ impl Reload {
     }
 
     fn try_reload(&mut self) -> Result<(), Vec<String>> {
-        // All that can fail comes first.
+        // Everything that can fail comes first.
         let config = (self.load)().map_err(|error| problems_of(&error))?;
         let mut problems = Vec::new();
         let mut note = |problem: String| problems.push(problem);
@@ -98,11 +95,11 @@ impl Reload {
         let ConfigChanges { reloadable: mut changed, unset, .. } = self.taken.changes_to(&config);
         if unset.iter().any(|name| name == ORIGINS) {
             note(format!(
-                "{ORIGINS} was set and is not any more, so no page could call the service: set it again, or write \
+                "{ORIGINS} was set and no longer is, so no page could call the service: set it again, or write \
                  `allowed_origins = []` below [http] if that is what you want"
             ));
         }
-        // If they are as they were, the key file beside the database is left alone: what is lost there is not replaced now.
+        // If they are unchanged, the key file next to the database is left alone: a lost one is not replaced now.
         let has_new_keys = changed.iter().any(|name| name == "secrets.keys");
         let keys = has_new_keys.then(|| self.app.prepare_keys(&config)).transpose();
         let keys = keys.map_err(|error| note(error.to_string())).ok().flatten();
@@ -115,7 +112,7 @@ impl Reload {
             }
             tls.replace(certificate);
         }
-        // Last, so that the line about it is written by the new one.
+        // Last, so that the new filter applies to the line about it.
         filter();
         let need_restart = self.started.changes_to(&config).need_restart;
         if !need_restart.is_empty() {
@@ -133,7 +130,6 @@ impl Reload {
     }
 }
 
-/// Each problem of a configuration by itself.
 fn problems_of(error: &anyhow::Error) -> Vec<String> {
     match error.downcast_ref::<ConfigError>() {
         Some(error) => error.problems().to_vec(),
@@ -141,7 +137,7 @@ fn problems_of(error: &anyhow::Error) -> Vec<String> {
     }
 }
 
-/// SIGHUP, which no longer ends the process once this exists. What comes before it is asked for is not lost.
+/// SIGHUP, which no longer ends the process once this exists. Signals that arrive before anyone awaits it are not lost.
 pub struct Hangup(Option<Signal>);
 
 impl Hangup {
@@ -149,9 +145,7 @@ impl Hangup {
         let heard = signal(SignalKind::hangup());
         Self(
             heard
-                .inspect_err(
-                    |error| warn!(%error, "SIGHUP cannot be heard; a change of the configuration needs a restart"),
-                )
+                .inspect_err(|error| warn!(%error, "SIGHUP cannot be received; configuration changes need a restart"))
                 .ok(),
         )
     }

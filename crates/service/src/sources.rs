@@ -1,4 +1,4 @@
-//! What views and accounts are built from.
+//! What views and accounts are built on.
 
 use std::sync::{Arc, OnceLock};
 
@@ -21,48 +21,40 @@ use crate::vault::Vault;
 /// Handles to the parts below; cheap to clone.
 #[derive(Clone)]
 pub struct Sources {
-    /// The database.
     pub store: Arc<dyn Store>,
-    /// Cache invalidation.
     pub freshness: Arc<Freshness>,
-    /// The identity provider.
     pub provider: Arc<Provider>,
     /// Encrypts and decrypts grants.
     pub vault: Arc<Vault>,
-    /// The time.
     pub clock: Clock,
-    /// Numbers for ids and draws.
+    /// For IDs and draws.
     pub random: Arc<Random>,
-    /// Background tasks.
     pub background: Background,
-    /// From where pictures are shown.
+    /// Where images are loaded from.
     pub pictures: PictureHost,
-    /// What is counted.
     pub metrics: Arc<Metrics>,
-    /// What is written down of what happened.
     pub audit: Arc<Audit>,
-    /// What strangers cause again and again.
+    /// What strangers cause over and over.
     pub floods: Arc<Floods>,
     /// Where traces go, if anywhere.
     pub traces: Arc<OnceLock<Traces>>,
-    /// The running build.
     pub version: Version,
-    /// Limits the warnings about responses that are served stale.
+    /// Limits the warnings about stale responses.
     pub stale_warnings: Arc<Throttle>,
 }
 
 impl Sources {
-    /// Tells the operator that a cached response is served because the store cannot be asked.
+    /// Warns that a cached response is served because the store cannot be reached.
     pub fn warn_served_stale(&self, error: &StoreError) {
         if let Some(times) = self.stale_warnings.count(self.clock.ticks()) {
-            warn!(%error, times, "the store cannot be asked; cached responses are served stale, for a minute at most");
+            warn!(%error, times, "the store cannot be reached; serving stale cached responses for up to a minute");
         }
     }
 
-    /// Tells the operator how often that happened since the last warning, once the minute between warnings is over.
+    /// Reports how often that happened since the last warning, once a minute has passed.
     pub fn report_served_stale(&self) {
         if let Some(times) = self.stale_warnings.rest(self.clock.ticks()) {
-            warn!(times, "cached responses were served stale while the store could not be asked");
+            warn!(times, "stale cached responses were served while the store could not be reached");
         }
     }
 }

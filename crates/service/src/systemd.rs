@@ -1,5 +1,5 @@
-//! What the service tells systemd (`Type=notify`): that it is ready, reloads or stops, one line of status for `systemctl status`, and,
-//! for the watchdog, that it is alive. Without `NOTIFY_SOCKET` nothing is sent.
+//! Notifications for systemd (`Type=notify`): ready, reloading or stopping, a status line for `systemctl status` and, for the
+//! watchdog, that the service is alive. Nothing is sent without `NOTIFY_SOCKET`.
 
 use std::env;
 use std::ffi::OsStr;
@@ -14,18 +14,18 @@ use runtime::liveness::{Liveness, NotAlive};
 use tokio::time::MissedTickBehavior;
 use tracing::{debug, error, info, warn};
 
-/// How long a datagram may wait for systemd to take the ones before it.
+/// How long a datagram may wait for systemd to read the earlier ones.
 const SEND_LIMIT: Duration = Duration::from_secs(1);
-/// A watchdog that wants to hear from us more often than this would be a busy loop.
+/// A shorter watchdog interval would be a busy loop.
 const SHORTEST_WATCHDOG: Duration = Duration::from_millis(10);
-/// How often the watchdog is fed in its interval: a thread that answers again is in time, if it did not hang for all of it.
+/// How often the watchdog is notified per interval, so that a thread that recovers within it is in time.
 const FEEDS: u32 = 6;
 
-/// The way to systemd; cheap to clone.
+/// The connection to systemd; cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct ServiceManager {
     socket: Option<Arc<NotifySocket>>,
-    /// How long the watchdog waits for us.
+    /// The watchdog's interval.
     watchdog: Option<Duration>,
 }
 
@@ -36,7 +36,6 @@ struct NotifySocket {
 }
 
 impl ServiceManager {
-    /// What the environment says.
     pub fn from_environment() -> Self {
         let Some(name) = env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else { return Self::default() };
         let text = |name| env::var(name).ok();
@@ -44,30 +43,30 @@ impl ServiceManager {
         match NotifySocket::new(&name) {
             Ok(socket) => Self { socket: Some(Arc::new(socket)), watchdog },
             Err(error) => {
-                warn!(%error, "NOTIFY_SOCKET cannot be used, so systemd is told nothing");
+                warn!(%error, "NOTIFY_SOCKET cannot be used, so systemd is not notified");
                 Self::default()
             }
         }
     }
 
-    /// Requests are taken; also says that a reload has ended.
+    /// Requests are taken, and a reload is over.
     pub fn ready(&self, status: &str) {
         self.send("READY=1", status);
     }
 
     /// A reload begins; [`ServiceManager::ready`] ends it.
     pub fn reloading(&self) {
-        // systemd compares it with the time at which it asked for the reload.
+        // systemd compares it with the time when it asked for the reload.
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         let micros = i128::from(now.tv_sec) * 1_000_000 + i128::from(now.tv_nsec) / 1_000;
-        self.send(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"), "Reading the configuration again");
+        self.send(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"), "Reloading the configuration");
     }
 
     pub fn stopping(&self) {
-        self.send("STOPPING=1", "Finishing what is in flight");
+        self.send("STOPPING=1", "Finishing requests in flight");
     }
 
-    /// Feeds the watchdog, for ever, while the check behind `/livez` succeeds.
+    /// Notifies the watchdog while the check behind `/livez` succeeds. Never ends.
     pub async fn feed_watchdog(&self, liveness: &Liveness) {
         let Some(interval) = self.watchdog else { return };
         let mut pace = tokio::time::interval(interval / FEEDS);
@@ -79,16 +78,17 @@ impl ServiceManager {
         }
     }
 
-    /// Says whether the watchdog was fed.
+    /// Returns whether the watchdog was notified.
     fn feed(&self, alive: Result<(), NotAlive>, was_alive: bool) -> bool {
         match alive {
             Ok(()) if was_alive => self.send("WATCHDOG=1", ""),
             Ok(()) => {
-                info!("all threads answer again, and the watchdog is fed");
+                info!("all threads respond again; the watchdog is notified");
                 self.send("WATCHDOG=1", "Running; a thread hung for a while");
             }
             Err(problem) if was_alive => {
-                error!(%problem, "the watchdog is not fed, and systemd restarts the service unless the thread answers soon");
+                error!(%problem, "the watchdog is not notified, and systemd will restart the service unless the thread \
+                responds soon");
                 self.send("", &format!("Hangs: {problem}"));
             }
             Err(_) => {}
@@ -106,7 +106,7 @@ impl ServiceManager {
             let _ = write!(message, "{}STATUS={status}", if state.is_empty() { "" } else { "\n" });
         }
         if let Err(error) = socket.socket.send_to_addr(message.as_bytes(), &socket.address) {
-            debug!(%error, "systemd could not be told: {state}");
+            debug!(%error, "systemd could not be notified: {state}");
         }
     }
 }
@@ -124,7 +124,7 @@ impl NotifySocket {
     }
 }
 
-/// A name without a file, which only Linux has.
+/// A name without a file, which only exists on Linux.
 #[cfg(target_os = "linux")]
 fn abstract_address(name: &[u8]) -> io::Result<SocketAddr> {
     <SocketAddr as std::os::linux::net::SocketAddrExt>::from_abstract_name(name)
@@ -135,7 +135,7 @@ fn abstract_address(_: &[u8]) -> io::Result<SocketAddr> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// How long the watchdog waits, if it waits for this process.
+/// The watchdog's interval, if it is for this process.
 fn watchdog(micros: Option<&str>, process: Option<&str>, own: u32) -> Option<Duration> {
     let is_for_us = process.is_none_or(|id| id.parse() == Ok(own));
     let interval = Duration::from_micros(micros?.parse().ok()?);

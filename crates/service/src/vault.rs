@@ -1,5 +1,5 @@
-//! Encryption at rest for the provider's tokens: AES-256-GCM, the key's id in front, the user's id as associated data, so that
-//! a row copied to another user opens nothing. Every key reads, the first one writes.
+//! Encryption at rest for the provider's tokens: AES-256-GCM with the key's ID in front and the user's ID as associated data,
+//! so that a row copied to another user cannot be decrypted. Every key decrypts, the first one encrypts.
 
 use std::sync::Arc;
 
@@ -14,35 +14,32 @@ use store::SealedGrant;
 
 use crate::config::SecretKey;
 
-/// The keys, ready for use.
 pub struct Vault {
     keys: ArcSwap<VaultKeys>,
 }
 
-/// Keys with their ids; at least one. The first one writes.
+/// Keys with their IDs; at least one. The first one encrypts.
 pub struct VaultKeys(Vec<(String, LessSafeKey)>);
 
-/// A grant cannot be sealed or opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VaultError {
-    /// A key that does not have the right shape.
+    /// A key with the wrong format.
     #[error("the key `{0}` is not 32 bytes long")]
     BadKey(String),
-    /// There is no key at all.
     #[error("no key is configured")]
     NoKey,
-    /// It was sealed with a key that is no longer configured.
-    #[error("sealed with a key that is not configured any more")]
+    /// It was encrypted with a key that is no longer configured.
+    #[error("encrypted with a key that is no longer configured")]
     UnknownKey,
-    /// It could not be sealed.
-    #[error("the grant cannot be sealed")]
+    /// It could not be encrypted.
+    #[error("the grant cannot be encrypted")]
     NotSealed,
-    /// It was damaged, or belongs to another user.
-    #[error("what was sealed cannot be opened")]
+    /// It is damaged, or belongs to another user.
+    #[error("the grant cannot be decrypted")]
     Damaged,
 }
 
-/// The plaintext; short names, because it is stored for every user.
+/// The plaintext, with short names because it is stored for every user.
 #[derive(Serialize, Deserialize)]
 struct SealedContent<'a> {
     access: std::borrow::Cow<'a, str>,
@@ -52,7 +49,6 @@ struct SealedContent<'a> {
 }
 
 impl VaultKeys {
-    /// These keys.
     pub fn new(keys: &[SecretKey]) -> Result<Self, VaultError> {
         let keys = keys
             .iter()
@@ -67,28 +63,26 @@ impl VaultKeys {
 }
 
 impl Vault {
-    /// A vault with these keys.
     pub fn new(keys: &[SecretKey]) -> Result<Self, VaultError> {
         Ok(Self { keys: ArcSwap::from_pointee(VaultKeys::new(keys)?) })
     }
 
-    /// A vault that opens with these keys, of which there may be none.
+    /// A vault that decrypts with these keys, of which there may be none.
     pub fn for_reading(keys: &[SecretKey]) -> Result<Self, VaultError> {
         let keys = if keys.is_empty() { VaultKeys(Vec::new()) } else { VaultKeys::new(keys)? };
         Ok(Self { keys: ArcSwap::from_pointee(keys) })
     }
 
-    /// From now on these keys write and read.
     pub fn replace(&self, keys: VaultKeys) {
         self.keys.store(Arc::new(keys));
     }
 
-    /// The ids of the keys, the one that writes first.
+    /// The IDs of the keys, starting with the one that encrypts.
     pub fn key_ids(&self) -> Vec<String> {
         self.keys.load().0.iter().map(|(id, _)| id.clone()).collect()
     }
 
-    /// Seals a user's grant with the first key: length of the key's id, the id, the nonce, then the ciphertext with its tag.
+    /// Encrypts a user's grant with the first key: length of the key's ID, the ID, the nonce, then the ciphertext with its tag.
     pub fn seal(&self, user: Snowflake, grant: &Grant) -> Result<SealedGrant, VaultError> {
         let keys = self.keys.load();
         let (id, key) = keys.0.first().ok_or(VaultError::NoKey)?;
@@ -111,13 +105,13 @@ impl Vault {
         Ok(SealedGrant(sealed))
     }
 
-    /// Whether this was sealed with the key that writes.
+    /// Whether this was encrypted with the first key.
     pub fn is_current(&self, sealed: &SealedGrant) -> bool {
         let keys = self.keys.load();
         keys.0.first().is_some_and(|(id, _)| parts(sealed).is_ok_and(|(sealed_with, _)| sealed_with == id.as_bytes()))
     }
 
-    /// Opens a user's grant with the key that sealed it.
+    /// Decrypts a user's grant with the key that encrypted it.
     pub fn open(&self, user: Snowflake, sealed: &SealedGrant) -> Result<Grant, VaultError> {
         let (id, rest) = parts(sealed)?;
         let (nonce, ciphertext) = rest.split_first_chunk::<NONCE_LEN>().ok_or(VaultError::Damaged)?;
@@ -137,12 +131,12 @@ impl Vault {
     }
 }
 
-/// The id of the key that sealed a grant; empty if the grant names none.
+/// The ID of the key that encrypted a grant; empty if the grant names none.
 pub fn sealed_with(sealed: &SealedGrant) -> String {
     parts(sealed).map_or_else(|_| String::new(), |(id, _)| String::from_utf8_lossy(id).into_owned())
 }
 
-/// The id of the key, and what follows it.
+/// The ID of the key, and the rest.
 fn parts(sealed: &SealedGrant) -> Result<(&[u8], &[u8]), VaultError> {
     let (length, rest) = sealed.0.split_first().ok_or(VaultError::Damaged)?;
     rest.split_at_checked(usize::from(*length)).ok_or(VaultError::Damaged)

@@ -1,5 +1,5 @@
-//! How values of the domain become columns of either store and come back. Text that should be JSON is read as leniently as
-//! possible: what is broken is left out with a warning, and the rest still counts.
+//! How domain values are stored in columns, in either store. Text that should be JSON is read as leniently as possible: broken
+//! parts are skipped with a warning, and the rest still counts.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -12,7 +12,7 @@ use runtime::clock::Clock;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Warns about something stored that is broken, each kind once per minute at most: anyone can have it read again and again.
+/// Warns about broken data, at most once per minute and kind, because anyone can cause it to be read over and over.
 macro_rules! warn_broken {
     ($($told:tt)*) => {{
         static THROTTLE: std::sync::LazyLock<telemetry::log_throttle::Throttle> =
@@ -30,20 +30,19 @@ pub(super) fn ticks() -> Duration {
     CLOCK.ticks()
 }
 
-/// A value of the domain that is stored in one column, as a number or a text.
+/// A domain value that is stored in one column, as a number or text.
 pub(super) trait Column: Sized {
-    /// What it is called where it cannot be read.
+    /// Its name in messages when it cannot be read.
     const NAME: &'static str;
     type Stored;
 
-    /// What is stored of this value.
     fn stored(&self) -> Self::Stored;
 
-    /// The value that this was stored of, if it was stored of one.
+    /// The value, if this is one.
     fn restored(stored: Self::Stored) -> Option<Self>;
 }
 
-/// Stores a type as the number or text that `$as` makes of it, and reads it back with `$from`.
+/// Stores a type as the number or text that `$as` returns, and reads it back with `$from`.
 macro_rules! column {
     ($type:ident, $stored:ty, $as:expr, $from:expr) => {
         impl Column for $type {
@@ -99,12 +98,12 @@ pub(super) fn ids(ids: &[Snowflake]) -> Vec<i64> {
     ids.iter().map(Column::stored).collect()
 }
 
-/// The number as a column holds it. A number with the top bit, such as the end of time, does not fit and becomes the largest.
+/// The number as stored in a column. A number with the top bit set, like the end of time, does not fit and becomes the largest.
 pub(super) fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The number that a column holds; zero for a negative one, which only a foreign hand can have written.
+/// The number stored in a column; zero for a negative one, which we never write.
 pub(super) fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
@@ -114,13 +113,13 @@ pub(super) fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// What a guild's roles grant, as JSON text.
+/// The grants of a guild's roles, as JSON text.
 pub(super) fn grants_text(grants: &BTreeMap<Snowflake, PermissionSet>) -> String {
     let named: BTreeMap<_, Vec<_>> = grants.iter().map(|(role, keys)| (role, names(*keys))).collect();
     json(&named)
 }
 
-/// What a guild's roles grant, less what no guild may grant.
+/// The grants of a guild's roles, without those that no guild may give.
 pub(super) fn grants(text: &str) -> BTreeMap<Snowflake, PermissionSet> {
     let Ok(Value::Object(roles)) = serde_json::from_str(text) else {
         warn_broken!("ignored the stored grants of a guild: not a JSON object");
@@ -141,7 +140,7 @@ pub(super) fn keys_text(keys: PermissionSet) -> String {
     json(&names(keys))
 }
 
-/// What the roster grants a member of the team, less what no roster may grant.
+/// What the roster grants a team member, without what no roster may grant.
 pub(super) fn team_keys(text: &str) -> PermissionSet {
     key_set(serde_json::from_str(text).unwrap_or_default()).intersection(PermissionSet::TEAM)
 }
@@ -162,7 +161,7 @@ pub(super) fn list_without(text: &str, guild: Snowflake) -> String {
     json(&list)
 }
 
-/// The user of a settled claim. One that cannot be read counts as none: the code is used up either way.
+/// The user of a settled claim. One that cannot be read counts as none, because the code is used up either way.
 pub(super) fn claim_user(text: &str) -> Option<User> {
     serde_json::from_str(text).inspect_err(|_| warn_broken!("ignored the stored user of a code claim")).ok()
 }

@@ -1,14 +1,14 @@
-//! `Freshness`: cache invalidation by counters.
+//! `Freshness`: cache invalidation with counters.
 //!
-//! Everything that can change has a counter in a table of a fixed size; its name is hashed to find it. A write increments the
-//! counters of what it changed, after its commit and before its acknowledgement. A view takes the sum of the counters that its
-//! response depends on (the *mark*) before it reads the store, and caches the response with that mark. While the sum is the same,
-//! the cached response is fresh. Counters only grow, so an old sum never comes back. Two names that share a counter cost a needless
+//! Everything that can change has a counter in a fixed-size table, found by hashing its name. A write increments the counters
+//! of what it changed, after its commit and before it is acknowledged. A view takes the sum of the counters that its response
+//! depends on (the *mark*) before it reads the store, and caches the response with that mark. While the sum is unchanged, the
+//! cached response is fresh. Counters only grow, so an old sum never comes back. Two names that share a counter cost a needless
 //! read, never a stale response.
 //!
-//! Other processes change the store too, and this one hears of it a little later. While it cannot hear them, the cache is
-//! *suspended*: no cached response counts as fresh, everything is read from the store. If the store cannot be read either, a
-//! response that was fresh when the suspension began may be served stale for a minute (stale-if-error).
+//! Other processes change the store too, and this one learns of it a little later. While it cannot, the cache is *suspended*:
+//! no cached response counts as fresh, and everything is read from the store. If the store cannot be read either, a response
+//! that was fresh when the suspension began may be served stale for a minute (stale-if-error).
 
 use std::time::Duration;
 
@@ -18,18 +18,18 @@ use runtime::clock::Clock;
 use crate::atomic::{AtomicU64, Ordering};
 
 const SLOTS: usize = 1 << 16;
-/// How long a stale response may be served while the store cannot be asked.
+/// How long a stale response may be served while the store cannot be reached.
 const STALE_IF_ERROR: Duration = Duration::from_mins(1);
-/// Stands for "not suspended".
+/// Means "not suspended".
 const NEVER: u64 = u64::MAX;
 
 /// Something that cached responses depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Topic {
-    /// A guild, or what is known of a user beyond their sessions: the provider's ids share one space.
+    /// A guild, or what is known about a user beyond their sessions: the provider's IDs share one space.
     Id(Snowflake),
     SessionsOf(Snowflake),
-    /// When a guild's premium ends by itself; the guild changes with it.
+    /// When a guild's premium ends on its own, which changes the guild.
     PremiumEndOf(Snowflake),
     Team,
     Feedback,
@@ -37,20 +37,20 @@ pub enum Topic {
     Keys,
     Stats,
     History,
-    /// All of it: a change too large to be named.
+    /// A change too large to be named.
     Everything,
 }
 
-/// The counters, and whether changes by other processes are heard.
+/// The counters, and whether changes by other processes arrive.
 #[derive(Debug)]
 pub struct Freshness {
     slots: Box<[AtomicU64]>,
     everything: AtomicU64,
     /// How many suspensions ended with changes that may have been missed.
     missed: AtomicU64,
-    /// When the present suspension began, in milliseconds of the clock's ticks; `NEVER` if there is none.
+    /// When the current suspension began, in milliseconds of the clock's ticks; `NEVER` if there is none.
     suspended_at: AtomicU64,
-    /// When the latest suspension began, whether it is over or not.
+    /// When the latest suspension began, over or not.
     last_suspended_at: AtomicU64,
     clock: Clock,
 }
@@ -75,7 +75,6 @@ impl Freshness {
         &self.clock
     }
 
-    /// Nothing has changed yet, by this clock.
     pub fn new(clock: Clock) -> Self {
         Self {
             slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(),
@@ -104,13 +103,13 @@ impl Freshness {
         self.everything.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Begins to mark what a value depends on, before it is read.
+    /// Starts to mark what a value depends on, before it is read.
     pub fn marking(&self) -> Marking<'_> {
         let mark = Mark { known: self.everything.load(Ordering::SeqCst), missed: self.missed.load(Ordering::SeqCst) };
         Marking { freshness: self, slots: Vec::new(), mark, began: self.valid_now() }
     }
 
-    /// The present mark of what a value depends on.
+    /// The current mark of what a value depends on.
     pub fn mark(&self, dependencies: &Dependencies) -> Mark {
         self.mark_of(&dependencies.0)
     }
@@ -130,13 +129,13 @@ impl Freshness {
         !self.is_suspended() && self.is_current(dependencies, mark)
     }
 
-    /// Whether nothing that a response with this mark depends on is known to have changed; the cache may be suspended.
+    /// Whether nothing that a response with this mark depends on is known to have changed, even if the cache is suspended.
     pub fn is_current(&self, dependencies: &Dependencies, mark: Mark) -> bool {
         self.mark(dependencies) == mark
     }
 
-    /// Whether a response with this mark may be served stale while the store cannot be asked. It must have been fresh when the
-    /// latest suspension began, that must be at most a minute ago, and nothing may be known to have changed since.
+    /// Whether a response with this mark may be served stale while the store cannot be reached. It must have been fresh when
+    /// the latest suspension began, that must be at most a minute ago, and nothing may be known to have changed since.
     pub fn may_serve_stale(&self, dependencies: &Dependencies, mark: Mark) -> bool {
         let now = self.mark(dependencies);
         let began = self.last_suspended_at.load(Ordering::SeqCst);
@@ -153,7 +152,7 @@ impl Freshness {
         LastValid(AtomicU64::new(self.now()))
     }
 
-    /// Whether a response is still fresh; if so, the time is noted in `right`.
+    /// Whether a response is still fresh; if so, `right` gets the current time.
     pub fn renew_if_fresh(&self, dependencies: &Dependencies, mark: Mark, right: &LastValid) -> bool {
         let now = self.now();
         let is_fresh = self.is_fresh(dependencies, mark);
@@ -163,18 +162,18 @@ impl Freshness {
         is_fresh
     }
 
-    /// Whether a response was fresh less than a minute ago. A public response may then be served stale even if it is known to have
-    /// changed: a heartbeat just before an outage must not take the status away.
+    /// Whether a response was fresh less than a minute ago. A public response may then be served stale even if it is known to
+    /// have changed: a heartbeat just before an outage must not take the status away.
     pub fn was_valid_recently(&self, right: &LastValid) -> bool {
         u128::from(self.now().saturating_sub(right.0.load(Ordering::Relaxed))) <= STALE_IF_ERROR.as_millis()
     }
 
-    /// Whether the cache is suspended: changes by other processes may be missed at present.
+    /// Whether the cache is suspended, because changes by other processes may be missed.
     pub fn is_suspended(&self) -> bool {
         self.suspended_at.load(Ordering::SeqCst) != NEVER
     }
 
-    /// Suspends the cache: changes by other processes cannot be heard at present.
+    /// Suspends the cache, because changes by other processes do not arrive.
     pub fn suspend(&self) {
         let now = self.now();
         if self.suspended_at.compare_exchange(NEVER, now, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
@@ -193,7 +192,6 @@ impl Freshness {
         self.suspended_at.store(NEVER, Ordering::SeqCst);
     }
 
-    /// How often a topic was invalidated by its name.
     #[cfg(test)]
     pub(super) fn changes_of(&self, topic: Topic) -> u64 {
         self.slots[usize::from(slot(topic))].load(Ordering::SeqCst)
@@ -205,8 +203,9 @@ impl Freshness {
     }
 }
 
-/// A mark in the making. Each counter is added *before* the read that depends on it, so a change during the read makes the value
-/// stale as soon as it is cached. Dependencies that only a first read reveals are added later, before the read that they cover.
+/// A mark under construction. Each counter is added *before* the read that depends on it, so a change during the read makes the
+/// value stale as soon as it is cached. Dependencies that only a first read reveals are added later, before the read that they
+/// cover.
 #[derive(Debug)]
 pub struct Marking<'a> {
     freshness: &'a Freshness,
@@ -244,7 +243,7 @@ impl Dependencies {
         self.0.len()
     }
 
-    /// Whether there is nothing that could change.
+    /// Whether it depends on anything.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -257,8 +256,8 @@ impl FromIterator<Topic> for Dependencies {
     }
 }
 
-/// The index of a topic's counter. Replicas send each other indexes, so it must be the same in all of them: a release that changes
-/// this function must not listen to older ones.
+/// The index of a topic's counter. Replicas send each other indexes, so it must be the same in all of them: a release that
+/// changes this function must not listen to older ones.
 pub(super) fn slot(topic: Topic) -> u16 {
     let (kind, id) = match topic {
         Topic::Id(id) => (1, id.get()),

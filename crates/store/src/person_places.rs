@@ -1,5 +1,6 @@
-//! Every place in which a person can stand in the store, and what becomes of it when they are forgotten. `users forget`, a restore over
-//! a tombstone, `users show` and `docs/privacy.md` all go by this one list; a test compares it with the columns of both schemas.
+//! Every place in the store that can mention a person, and what happens to it when they are forgotten. `users forget`, a
+//! restore over a tombstone, `users show` and `docs/privacy.md` all use this one list; a test compares it with the columns of
+//! both schemas.
 
 use domain::Snowflake;
 use domain::forgotten::UserHash;
@@ -7,40 +8,38 @@ use domain::forgotten::UserHash;
 use super::backup::value::CellValue;
 use super::columns::Column as _;
 
-/// A table in which people stand.
+/// A table that mentions people.
 #[derive(Debug)]
 pub(super) struct PersonPlace {
     pub(super) table: &'static str,
     /// The column that says whose row it is.
     pub(super) id: &'static str,
-    /// How the id is written there.
+    /// The format of the ID there.
     pub(super) form: IdForm,
     /// All columns that say something about the person.
     #[cfg_attr(not(test), expect(dead_code, reason = "for the tests of the schemas and of docs/privacy.md"))]
     pub(super) columns: &'static [&'static str],
-    /// What is counted, where a person's rows are several versions of one thing.
+    /// What is counted, if a person's rows are several versions of one thing.
     pub(super) distinct: Option<&'static str>,
-    /// What `users forget` does.
     pub(super) on_forget: OnForget,
 }
 
-/// How a user's id is written in a column.
+/// The format of a user's ID in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IdForm {
     Number,
     Text,
-    /// As the text `id` of a JSON object.
+    /// As the `id` of a JSON object, as text.
     InJson,
-    /// As the hash that remains of somebody who was forgotten.
+    /// As the hash that is left of someone who was forgotten.
     Hash,
 }
 
-/// What becomes of a person's rows.
+/// What happens to a person's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OnForget {
-    /// They are deleted with the account, whose grant goes to `revocations`.
+    /// They are deleted with the account, whose grant moves to `revocations`.
     EndAccount,
-    /// They are deleted.
     Delete,
     /// These columns are cleared, and the rest stays.
     Clear(&'static [(&'static str, Cleared)]),
@@ -50,18 +49,17 @@ pub(super) enum OnForget {
     Keep,
 }
 
-/// What stands in a column that was cleared.
+/// The value of a cleared column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cleared {
-    /// The id of nobody.
+    /// The ID of nobody.
     Nobody,
-    /// An empty text.
     Empty,
     Null,
     Hash,
 }
 
-/// All places; what refers to a row comes before it.
+/// All places; rows come after what refers to them.
 pub(super) const PLACES: &[PersonPlace] = &[
     place("users", "id", &["id", "username", "name", "avatar", "list", "grant_sealed"], OnForget::EndAccount),
     place("sessions", "user_id", &["user_id", "agent", "created", "last_seen"], OnForget::EndAccount),
@@ -107,13 +105,13 @@ const fn place(
     PersonPlace { table, id, form: IdForm::Number, columns, distinct: None, on_forget }
 }
 
-/// The place that is this table, if people stand there.
+/// The place for this table, if it mentions people.
 pub(super) fn in_table(table: &str) -> Option<&'static PersonPlace> {
     PLACES.iter().find(|place| place.table == table)
 }
 
 impl PersonPlace {
-    /// Whose row it is, by what stands in its column `id`; nobody's if that is not an id.
+    /// Whose row it is, going by its `id` column; `None` if that is not an ID.
     pub(super) fn person(&self, id: &CellValue) -> Option<Snowflake> {
         match (self.form, id) {
             (IdForm::Number, CellValue::Integer(number)) => u64::try_from(*number).ok().and_then(Snowflake::new),
@@ -126,7 +124,7 @@ impl PersonPlace {
         }
     }
 
-    /// What stands for this user in the column `id`.
+    /// The value for this user in the `id` column.
     fn written(&self, user: Snowflake) -> CellValue {
         match self.form {
             IdForm::Number => CellValue::Integer(user.stored()),
@@ -138,14 +136,14 @@ impl PersonPlace {
 
 /// Where the SQL of the two stores differs.
 pub(super) struct PersonSql {
-    /// What stands before the number of a parameter.
+    /// The prefix of a parameter's number.
     pub(super) parameter: char,
-    /// What makes JSON of a text.
+    /// Converts text to JSON.
     pub(super) to_json: &'static str,
 }
 
 impl PersonSql {
-    /// The rows of the user who is this parameter.
+    /// The rows of the user in this parameter.
     fn of_person(&self, place: &PersonPlace, parameter: usize) -> String {
         let PersonPlace { id, form, .. } = place;
         let column = match form {
@@ -155,7 +153,8 @@ impl PersonSql {
         format!("{column} = {}{parameter}", self.parameter)
     }
 
-    /// What forgets a user in one place, and its parameters; `None` where nothing is to be done, or something else does it.
+    /// The statement that forgets a user in one place, and its parameters; `None` if there is nothing to do, or something else
+    /// does it.
     pub(super) fn forget(&self, place: &PersonPlace, user: Snowflake) -> Option<(String, Vec<CellValue>)> {
         let (table, rows) = (place.table, self.of_person(place, 1));
         let mut values = vec![place.written(user)];
@@ -182,7 +181,7 @@ impl PersonSql {
         Some((sql, values))
     }
 
-    /// For each place, in their order, how much of a user there is; and its parameters.
+    /// How many rows about a user there are in each place, in order; and the parameters.
     pub(super) fn counts(&self, user: Snowflake) -> (String, Vec<CellValue>) {
         let counts = PLACES.iter().map(|place| {
             let counted = place.distinct.map_or_else(|| "*".to_owned(), |column| format!("DISTINCT \"{column}\""));

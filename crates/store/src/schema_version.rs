@@ -1,41 +1,41 @@
-//! What both stores say about the version of a schema.
+//! What both stores say about schema versions.
 
 use tracing::info;
 
 use super::{Result, StoreError};
 
-/// A new store is fine at the first start. At any other, somebody looks for their data.
-pub(super) fn tell_of_new_store(location: &str) {
+/// A new store is fine at the first start. At any other, someone is missing their data.
+pub(super) fn log_new_store(location: &str) {
     info!(
         target: "bot_companion::new_store",
         location,
-        "made a new, empty store; if there should be data in it, stop the service and see whether store.url and its volume are right"
+        "created a new, empty store; if it should contain data, stop the service and check store.url and its volume"
     );
 }
 
-/// The version, unless this release does not know it: then the schema is left alone.
+/// The version, unless this release does not know it, in which case the schema is left alone.
 pub(super) fn expect_known(found: i64, newest: usize) -> Result<usize> {
     usize::try_from(found).ok().filter(|version| *version <= newest).ok_or_else(|| {
         StoreError::Failed(format!(
-            "the database has schema version {found}, but this release knows only up to {newest}: it was written by a newer \
-             release; run that one, or restore a backup"
+            "the database has schema version {found}, but this release only supports up to {newest}: it was written by a \
+             newer release; run that one, or restore a backup"
         ))
     })
 }
 
-/// Commands that only read do not migrate: they refuse the schema of another release.
+/// Read-only commands do not migrate: they refuse the schema of another release.
 pub(super) fn expect_readable(found: i64, newest: usize) -> Result<()> {
     match expect_known(found, newest)? {
         found if found == newest => Ok(()),
         0 => Err(StoreError::Failed("it is not a store of this service".to_owned())),
         found => Err(StoreError::Failed(format!(
-            "the database has schema version {found}, and this release reads version {newest}. A command that only reads changes \
-             nothing: start the service of this release once, which updates the database, or use the release that wrote it"
+            "the database has schema version {found}, but this release reads version {newest}. Read-only commands do not \
+             migrate it: start this release's service once, which does, or use the release that wrote it"
         ))),
     }
 }
 
-/// A backup is made of this release's schema only, and restored only to where that is.
+/// Backups are only made from, and restored to, this release's schema.
 pub(super) fn expect_version(found: i64, newest: usize) -> Result<()> {
     if found == 0 {
         return Err(StoreError::Failed("it is not a store of this service".to_owned()));
@@ -44,8 +44,8 @@ pub(super) fn expect_version(found: i64, newest: usize) -> Result<()> {
         return Ok(());
     }
     Err(StoreError::Failed(format!(
-        "it has the schema of another release (version {found}, and this release has {newest}): start the service of this \
-         release on it once, or use the release that wrote it"
+        "it has the schema of another release (version {found}, and this release has {newest}): start this release's service \
+         on it once, or use the release that wrote it"
     )))
 }
 
@@ -64,11 +64,11 @@ pub(super) fn refuse_unfinished_copy(is_unfinished: bool) -> Result<()> {
     ))
 }
 
-/// Whether one of the steps makes this table.
+/// Whether one of the steps creates this table.
 pub(super) fn makes(steps: &[&str], table: &str) -> bool {
     let made = format!("CREATE TABLE {table} (");
     steps.iter().any(|step| step.contains(&made))
 }
 
-/// Versions of the two schemas with the same tables and columns: SQLite's, then PostgreSQL's. A new step of either adds a pair.
+/// Versions of the two schemas with the same tables and columns: SQLite's, then PostgreSQL's. Each new step adds a pair.
 pub(super) const EQUAL: [(usize, usize); 6] = [(3, 1), (4, 2), (5, 3), (6, 4), (7, 5), (8, 6)];

@@ -1,5 +1,5 @@
-//! Opening a store that is not there yet. A process that starts, and a command, keep trying for `store.start_wait`: after a power
-//! cut, or on a host with much to do, the database may come a little later than they do.
+//! Opening a store that is not ready yet. The service and the commands keep trying for `store.start_wait`: after a power cut,
+//! or on a busy host, the database may come up a little later than they do.
 
 use std::time::Duration;
 
@@ -10,10 +10,9 @@ use super::{Result, StoreError};
 
 /// How long to wait before the next try.
 const PAUSE: Duration = Duration::from_millis(500);
-/// How often to say that it is still being tried.
+/// How often to log that it is still trying.
 const TELL_EVERY: Duration = Duration::from_secs(5);
 
-/// What is being opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StoreLocation<'a> {
     /// A file, by its path.
@@ -22,24 +21,24 @@ pub(super) enum StoreLocation<'a> {
     Server(&'a str),
 }
 
-/// What to do after a try that failed.
+/// What to do after a failed try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// Waiting will not mend it.
+    /// Waiting will not fix it.
     GiveUp,
     /// The time is over.
     TimeIsUp,
     Again,
 }
 
-/// Decides by the error and by how long it has been tried.
+/// Decides based on the error and the time spent so far.
 fn next(location: StoreLocation<'_>, error: &StoreError, tried: Duration, limit: Duration) -> Next {
     let mends_itself = match error {
         // A wrong password, a schema of a newer release, not a database.
         StoreError::Failed(_) | StoreError::Damaged(_) => false,
-        // A server that is starting, or cannot be reached yet. A disk that is full or broken needs somebody to see to it.
+        // A server that is starting, or cannot be reached yet. A full or broken disk needs attention.
         StoreError::Unavailable(_) => matches!(location, StoreLocation::Server(_)),
-        // Too many connections, or another process that holds the file.
+        // Too many connections, or another process holds the file.
         StoreError::Busy(_) => true,
     };
     match mends_itself {
@@ -49,8 +48,7 @@ fn next(location: StoreLocation<'_>, error: &StoreError, tried: Duration, limit:
     }
 }
 
-/// Opens, again and again, until it succeeds or there is no point in waiting. A try that is under way when the time is over is
-/// waited for.
+/// Keeps opening it until it succeeds or there is no point in waiting. A try in progress when the time is up is waited for.
 pub(super) async fn keep_trying<T, F>(
     limit: Duration,
     location: StoreLocation<'_>,
@@ -78,7 +76,7 @@ where
         }
         if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
             let left = limit.saturating_sub(began.elapsed()).as_secs();
-            warn!(store = name, %error, "the store cannot be opened yet; trying again for {left} s (store.start_wait)");
+            warn!(store = name, %error, "the store cannot be opened yet; retrying for {left} s (store.start_wait)");
             told = Some(Instant::now());
         }
         sleep(PAUSE).await;
@@ -89,18 +87,18 @@ where
 fn gave_up(location: StoreLocation<'_>, error: StoreError, limit: Duration) -> StoreError {
     let remedy = match location {
         StoreLocation::File(path) => format!(
-            "`{path}` was tried for {limit:?}: find out which process holds it, or give it more time with store.start_wait"
+            "Gave up on `{path}` after {limit:?}: find out which process holds it, or give it more time with store.start_wait"
         ),
         StoreLocation::Server(hosts) => format!(
-            "{hosts} was tried for {limit:?}: start the database, or correct store.url; a database that needs longer gets more \
-             time with store.start_wait, and a host that is slow to answer one connection with `connect_timeout` in store.url"
+            "Gave up on {hosts} after {limit:?}: start the database, or correct store.url; store.start_wait gives a slow \
+             database more time, and `connect_timeout` in store.url gives each connection more"
         ),
     };
     let with_remedy = |why: String| format!("{why}. {remedy}");
     match error {
         StoreError::Unavailable(why) => StoreError::Unavailable(with_remedy(why)),
         StoreError::Busy(why) => StoreError::Busy(with_remedy(why)),
-        // Nobody has waited for these.
+        // These were not waited for.
         StoreError::Failed(_) | StoreError::Damaged(_) => error,
     }
 }

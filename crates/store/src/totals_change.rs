@@ -1,4 +1,4 @@
-//! What a piece of work does to the totals of `GET /stats`.
+//! The effect of a piece of work on the totals of `GET /stats`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use domain::stats::RatingsChange;
 
 use super::Topic;
 
-/// How the totals change in a transaction. It is written down once, at the end: a bot may send hundreds of events at once.
+/// How the totals change in a transaction. It is written once, at the end, because a bot may send hundreds of events at once.
 #[derive(Debug, Default)]
 pub(super) struct TotalsChange {
     shards: BTreeMap<(i64, i64), GuildTotals>,
@@ -15,7 +15,7 @@ pub(super) struct TotalsChange {
 }
 
 impl TotalsChange {
-    /// Notes that the snapshot of a shard, which is named by count and id, has this much more.
+    /// Adds this to the snapshot of a shard, which is named by count and ID.
     pub(super) fn add(&mut self, topics: &mut Vec<Topic>, shard: (i64, i64), more: GuildTotals) {
         if !more.is_nothing() {
             topics.push(Topic::Stats);
@@ -23,7 +23,7 @@ impl TotalsChange {
         }
     }
 
-    /// Notes what a change of feedback does to the ratings.
+    /// Adds the effect of a feedback change on the ratings.
     pub(super) fn rate(&mut self, topics: &mut Vec<Topic>, change: RatingsChange) {
         if !change.is_nothing() {
             topics.push(Topic::Stats);
@@ -31,12 +31,12 @@ impl TotalsChange {
         }
     }
 
-    /// What each shard has more in the end.
+    /// What to add to each shard.
     pub(super) fn shards(&self) -> Vec<((i64, i64), GuildTotals)> {
         self.shards.iter().map(|(shard, more)| (*shard, *more)).filter(|(_, more)| !more.is_nothing()).collect()
     }
 
-    /// What becomes of the ratings in the end, if anything does.
+    /// The change to the ratings, if any.
     pub(super) fn ratings(&self) -> Option<RatingsChange> {
         (!self.ratings.is_nothing()).then_some(self.ratings)
     }

@@ -1,4 +1,4 @@
-//! What an operator asks of the store beside the service's own work: which keys are in use, what it holds, and of whom.
+//! What operators need from the store besides the service's own work: which keys are in use, and what is stored about whom.
 
 use async_trait::async_trait;
 use domain::audit::{AuditEntry, AuditKind};
@@ -7,60 +7,57 @@ use domain::{Snowflake, Time};
 use super::person_places::PLACES;
 use super::{Result, SealedGrant};
 
-/// Of more keys than this nobody makes sense: the grants must be damaged.
+/// Nobody has more keys than this, so the grants must be damaged.
 pub(super) const MOST_KEYS: i64 = 1_000;
 
 /// The operator's side of a store. Its methods can be called on every [`super::Store`].
 #[async_trait]
 pub trait Upkeep: Send + Sync + 'static {
-    /// How many grants are sealed with each key, by the key's id, those that wait to be revoked included; `""` stands for those
-    /// that name no key. The embedded store has an index for it; the database server reads the rows of all users, without their
-    /// lists, for `store.wait` at most. So this is for once in a while, not for every request.
+    /// How many grants each key encrypted, by the key's ID, including those waiting to be revoked; `""` means that they name no
+    /// key. SQLite has an index for it; the database server reads the rows of all users, without their lists, within
+    /// `store.wait`. So call this once in a while, not on every request.
     async fn grants_by_key(&self) -> Result<Vec<(String, u64)>>;
-    /// The next grants of this kind after this user, in the order of the users; none at the end.
+    /// The next grants of this kind after this user, in order of users; none at the end.
     async fn sealed_grants(&self, kind: GrantKind, after: Option<Snowflake>, batch: usize) -> Result<Vec<HeldGrant>>;
-    /// Replaces grants by the same ones under another key, each only if it is still the one that was read: one that was refreshed
-    /// or ended meanwhile stays as it is. Gives how many were replaced.
+    /// Replaces grants with the same ones under another key, each only if it is unchanged since it was read: one that was
+    /// refreshed or ended in the meantime stays as it is. Returns how many were replaced.
     async fn replace_sealed(&self, kind: GrantKind, resealed: Vec<Resealed>) -> Result<usize>;
     async fn holdings(&self) -> Result<Holdings>;
-    /// What names a user and is not part of their account.
+    /// What mentions a user outside their account.
     async fn traces(&self, user: Snowflake) -> Result<PersonTraces>;
-    /// Forgets a user: ends their sessions, has their grant revoked, and removes or replaces their id and name wherever they stand,
-    /// except where a block needs it. What the bot sends of them from now on is stored without their name, until they sign in again.
+    /// Forgets a user: ends their sessions, has their grant revoked, and removes or replaces their ID and name everywhere,
+    /// except where a block needs it. What the bot sends about them from now on is stored without their name, until they sign
+    /// in again.
     async fn forget(&self, user: Snowflake, now: Time) -> Result<Erased>;
     /// Adds rows to the audit. With bounds, also deletes those that are too old or too many of their kind, which reads every row.
     async fn write_audit(&self, entries: Vec<AuditEntry>, bounds: Option<AuditBounds>) -> Result<()>;
-    /// The latest rows of the audit that fit, the oldest of them first.
+    /// The latest matching rows of the audit, oldest first.
     async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditEntry>>;
 }
 
 /// How much of the audit is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuditBounds {
-    /// So many rows, of each kind its quota.
+    /// The total number of rows, of which each kind gets its quota.
     pub rows: u64,
-    /// None that is older.
+    /// Older rows are deleted.
     pub before: Time,
 }
 
-/// Which rows of the audit are wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditFilter {
-    /// None that is older.
+    /// No older rows.
     pub since: Time,
-    /// Those about one of these, if they are named.
+    /// Only rows about one of these, if set.
     pub persons: Option<Vec<String>>,
-    /// Those of this kind, if it is named.
+    /// Only rows of this kind, if set.
     pub kind: Option<AuditKind>,
-    /// At most so many.
     pub limit: u32,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holdings {
-    /// The version of its schema.
     pub schema: u64,
-    /// Its size in bytes.
     pub size: u64,
     pub users: u64,
     pub sessions: u64,
@@ -68,12 +65,11 @@ pub struct Holdings {
     pub oldest_session: Option<Time>,
     /// When the newest of them was opened.
     pub newest_session: Option<Time>,
-    /// Grants that wait to be revoked at the provider.
+    /// Grants waiting to be revoked at the provider.
     pub to_revoke: u64,
     pub blocked: u64,
-    /// Users who were forgotten.
     pub forgotten: u64,
-    /// Bot keys that work.
+    /// Active bot keys.
     pub good_keys: u64,
     /// Bot keys that were revoked.
     pub revoked_keys: u64,
@@ -88,30 +84,30 @@ pub struct Holdings {
     pub newest_feedback: Option<Time>,
 }
 
-/// What names a user and is not part of their account.
+/// What mentions a user outside their account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PersonTraces {
     /// Entries of the team's roster.
     pub roster: u64,
-    /// Feedback entries that they have submitted.
+    /// Feedback entries they submitted.
     pub feedback: u64,
     pub owned_guilds: u64,
     pub staff_guilds: u64,
-    /// Subscriptions that they pay: one or none.
+    /// Subscriptions they pay for: one or none.
     pub subscriptions: u64,
     pub is_blocked: bool,
-    /// Whether a grant of theirs waits to be revoked at the provider.
+    /// Whether a grant of theirs is waiting to be revoked at the provider.
     pub is_to_revoke: bool,
-    /// Rows of the audit that name them.
+    /// Audit rows that name them.
     pub audit: u64,
-    /// Since when they are forgotten.
+    /// When they were forgotten.
     pub forgotten: Option<Time>,
-    /// Every table that names them, and how often; the account's own tables, too.
+    /// Every table that mentions them, and how often, including the account's own tables.
     pub tables: Vec<(&'static str, u64)>,
 }
 
 impl PersonTraces {
-    /// Of what was counted in each of the [`PLACES`].
+    /// From the counts in each of the [`PLACES`].
     pub(super) fn counted(counts: &[u64]) -> Self {
         let tables: Vec<_> = PLACES.iter().map(|place| place.table).zip(counts.iter().copied()).collect();
         let of = |name: &str| tables.iter().find(|(table, _)| *table == name).map_or(0, |(_, count)| *count);
@@ -130,27 +126,27 @@ impl PersonTraces {
     }
 }
 
-/// How much was forgotten of a user.
+/// How much was removed when a user was forgotten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Erased {
     /// Sessions that have ended.
     pub sessions: u64,
-    /// Entries of the team's roster that are gone.
+    /// Roster entries that were removed.
     pub roster: u64,
-    /// Feedback entries that have no author any more.
+    /// Feedback entries that no longer have an author.
     pub feedback: u64,
-    /// Guilds whose owner is not known any more; those of snapshots that are being staged count, too.
+    /// Guilds whose owner is no longer known, including those in snapshots being staged.
     pub owned_guilds: u64,
-    /// Guilds in which they are not staff any more; the same.
+    /// Guilds in which they are no longer staff; the same.
     pub staff_guilds: u64,
-    /// Subscriptions that are gone: one or none.
+    /// Subscriptions that were removed: one or none.
     pub subscriptions: u64,
-    /// Rows of the audit that do not name them any more.
+    /// Audit rows that no longer name them.
     pub audit: u64,
 }
 
 impl Erased {
-    /// Counts rows of this table; those of others are not told apart.
+    /// Counts rows of this table; others are not told apart.
     pub(super) fn add(&mut self, table: &str, rows: u64) {
         let counted = match table {
             "sessions" => &mut self.sessions,
@@ -166,23 +162,23 @@ impl Erased {
     }
 }
 
-/// Where a sealed grant is held.
+/// Where an encrypted grant is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrantKind {
-    /// Of a user who has a session.
+    /// For a user with a session.
     InUse,
-    /// Of a user who has none any more: it waits to be revoked at the provider.
+    /// For a user without a session: waiting to be revoked at the provider.
     ToRevoke,
 }
 
-/// A sealed grant and whose it is.
+/// An encrypted grant and its user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldGrant {
     pub user: Snowflake,
     pub sealed: SealedGrant,
 }
 
-/// A grant under another key.
+/// A grant encrypted with another key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resealed {
     pub old: HeldGrant,

@@ -1,15 +1,15 @@
-//! The values that the store takes and gives, beside those of the domain.
+//! The store's parameters and results besides the domain's own values.
 
 use std::fmt;
 
 use domain::feedback::Feedback;
 use domain::{ListedGuild, Snowflake, Time, User};
 
-/// SHA-256 over a code and what it was sent with: the name under which one exchange is claimed.
+/// SHA-256 over a code and what it was sent with, which identifies one exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CodeHash(pub [u8; 32]);
 
-/// The provider's tokens of a user, encrypted. The store can neither read nor make them.
+/// The provider's tokens of a user, encrypted. The store can neither read nor create them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SealedGrant(pub Vec<u8>);
 
@@ -19,26 +19,27 @@ impl fmt::Debug for SealedGrant {
     }
 }
 
-/// The provider's list of a user's guilds, as it was last fetched.
+/// The provider's list of a user's guilds, as last fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredList {
     /// When the fetch began.
     pub fetched: Time,
-    /// The guilds, less those that the user has left since.
+    /// The guilds, without those that the user has left since.
     pub guilds: Vec<ListedGuild>,
 }
 
-/// What is stored of a user who has a session.
+/// What is stored about a user with a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     /// Their profile, as of the last sign-in.
     pub user: User,
     pub grant: Option<SealedGrant>,
-    /// Grows with every new grant, so that nobody replaces or blames one that they did not use.
+    /// Grows with every new grant, so that nobody replaces or blames one they did not use.
     pub grant_version: u64,
     /// The provider's list, if it was ever fetched.
     pub list: Option<StoredList>,
-    /// Grows with every departure and every stored list: a list whose fetch began before one of these is not stored after it.
+    /// Grows whenever the user leaves a guild and whenever a list is stored: a list whose fetch began earlier is not stored any
+    /// more.
     pub list_version: u64,
 }
 
@@ -47,40 +48,38 @@ pub struct Account {
 pub struct Revocation {
     pub user: Snowflake,
     pub grant: SealedGrant,
-    /// How often it was tried, this time included.
+    /// How often it was tried, including this time.
     pub tries: u32,
-    /// Its sender has time until then; it names this try.
+    /// Its sender has time until then; it identifies this try.
     pub until: Time,
 }
 
-/// What one step of sweeping did.
+/// The result of one step of sweeping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// How many sessions ended.
     pub sessions: usize,
-    /// Whether a batch was full: there may be more to do.
+    /// Whether a batch was full, so that there may be more to do.
     pub more: bool,
 }
 
-/// A user whom the operator has blocked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockedUser {
     pub user: Snowflake,
-    /// Why, in the operator's words.
+    /// The operator's reason.
     pub reason: String,
     pub since: Time,
 }
 
-/// A snapshot that is being staged; invisible until it is committed.
+/// A snapshot being staged; invisible until it is committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SnapshotId(pub u64);
 
-/// A bot's key, without its secret.
+/// A bot key, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BotKey {
-    /// Its public name, by which it is revoked.
+    /// Its public name, used to revoke it.
     pub id: String,
-    /// What the operator calls it.
+    /// The operator's name for it.
     pub label: String,
     pub created: Time,
     pub revoked: Option<Time>,

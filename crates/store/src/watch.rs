@@ -1,4 +1,4 @@
-//! What is watched of a store while it runs: what it counts, how busy it is, and whether it can be read and written.
+//! Monitoring a running store: what it counts, how busy it is, and whether it can be read and written.
 
 use std::time::Duration;
 
@@ -11,51 +11,48 @@ use super::{Result, StoreError};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreLoad {
-    /// Connections that work is being done on.
     pub in_use: usize,
-    /// Connections that wait for work.
     pub idle: usize,
-    /// Writes that wait for their turn.
     pub queued_writes: u64,
-    /// Whether the database server cannot be reached, so that nothing is asked of it.
+    /// Whether the database server cannot be reached, so that nothing is sent to it.
     pub circuit_open: bool,
 }
 
-/// How large a store is, in bytes.
+/// The size of a store, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreBytes {
-    /// The database itself.
     pub database: u64,
-    /// What was written and is not in it yet; `None` if the store does not tell.
+    /// What was written but is not in it yet; `None` if the store does not say.
     pub log: Option<u64>,
 }
 
-/// Rows of the table `probe`, by their id: what the health probe wrote, and when the last backup was taken.
+/// Rows of the table `probe`, by ID: what the health probe wrote, and when the last backup was taken.
 pub(super) const PROBE_ROW: i64 = 1;
 pub(super) const BACKUP_ROW: i64 = 2;
 
-/// The watched side of a store. Its methods can be called on every [`super::Store`].
+/// The monitoring side of a store. Its methods can be called on every [`super::Store`].
 #[async_trait]
 pub trait StoreWatch: Send + Sync + 'static {
     fn metrics(&self) -> &StoreMetrics;
     fn load(&self) -> StoreLoad;
     /// Reads a row, as any read would.
     async fn probe_read(&self) -> Result<()>;
-    /// Writes a row that means nothing, commits it and waits until it is durable, as any write would.
+    /// Writes a meaningless row, commits it and waits until it is durable, as any write would.
     async fn probe_write(&self, now: Time) -> Result<()>;
     /// The time by the store's own clock, if it has one.
     async fn time(&self) -> Result<Option<Time>>;
     async fn bytes(&self) -> Result<StoreBytes>;
-    /// Notes that a backup was taken then. The last note counts, so that one by a clock that was ahead goes with the next.
+    /// Records that a backup was taken then. The last record counts, so that one by a clock that was ahead is replaced by the
+    /// next.
     async fn note_backup(&self, at: Time) -> Result<()>;
-    /// When the backup was taken that was noted last.
+    /// When the last recorded backup was taken.
     async fn last_backup(&self) -> Result<Option<Time>>;
-    /// How many sessions are stored, expired ones included. This goes through all of them: it is for once in a while.
+    /// How many sessions are stored, including expired ones. Goes through all of them, so call it once in a while.
     async fn session_count(&self) -> Result<u64>;
 }
 
-/// Counts how work ended. Damage is remembered until the process ends, and logged once, because clients may ask for the damaged part
-/// again and again.
+/// Counts the outcome of work. Damage is remembered until the process ends, and logged once, because clients may request the
+/// damaged part over and over.
 pub(super) fn count<T>(metrics: &StoreMetrics, access: StoreAccess, outcome: &Result<T>, took: Duration) {
     metrics.end(access, outcome_of(outcome), took);
     if let Err(StoreError::Damaged(why)) = outcome
@@ -65,7 +62,6 @@ pub(super) fn count<T>(metrics: &StoreMetrics, access: StoreAccess, outcome: &Re
     }
 }
 
-/// How work ended, for the metrics.
 fn outcome_of<T>(outcome: &Result<T>) -> StoreOutcome {
     match outcome {
         Ok(_) => StoreOutcome::Done,

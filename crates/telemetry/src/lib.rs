@@ -1,4 +1,4 @@
-//! What operators see: metrics, traces, the ids of requests, log throttles, and untrusted text made safe for the log.
+//! What operators see: metrics, traces, request IDs, log throttles, and untrusted text made safe for the log.
 
 pub mod log_throttle;
 pub mod metrics;

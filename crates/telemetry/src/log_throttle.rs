@@ -1,4 +1,4 @@
-//! A log throttle: what happens often is reported the first time, then at most once per minute, with how often it happened.
+//! A log throttle: frequent events are reported the first time, then at most once per minute with a count.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -20,14 +20,14 @@ struct Flood {
 }
 
 impl Throttle {
-    /// Counts an event. `Some` if it is to be reported now: how many there were since the last report, this one included.
+    /// Counts an event. `Some` if it should be reported now: how many there were since the last report, including this one.
     pub fn count(&self, now: Duration) -> Option<u64> {
         let mut flood = self.0.lock();
         flood.unreported = flood.unreported.saturating_add(1);
         flood.report(now)
     }
 
-    /// How many events wait for a report, if it may be made now: a flood that has ended is told to its end.
+    /// How many events wait for a report, if it may be made now, so that the end of a flood is reported too.
     pub fn rest(&self, now: Duration) -> Option<u64> {
         self.0.lock().report(now)
     }
@@ -43,12 +43,11 @@ impl Flood {
     }
 }
 
-/// The same for each of many subjects. At most so many are remembered; beyond that, new ones are not reported until the minute of
+/// The same for each of many subjects. Only so many are remembered; beyond that, new ones are not reported until the minute of
 /// others is over.
 #[derive(Debug)]
 pub struct Throttles<S>(Mutex<HashMap<S, Flood>>);
 
-/// How many subjects are remembered.
 const SUBJECTS: usize = 1_024;
 
 impl<S> Default for Throttles<S> {
@@ -58,7 +57,7 @@ impl<S> Default for Throttles<S> {
 }
 
 impl<S: Clone + Eq + Hash> Throttles<S> {
-    /// Counts an event of this subject, as [`Throttle::count`] does.
+    /// Counts an event of this subject, like [`Throttle::count`].
     pub fn count(&self, subject: &S, now: Duration) -> Option<u64> {
         let mut floods = self.0.lock();
         if !floods.contains_key(subject) && floods.len() >= SUBJECTS {

@@ -1,5 +1,5 @@
-//! The request that the current task works for: its id, and its trace if there is one. It goes along into background tasks, and every
-//! log line that is written meanwhile carries the id. Nothing is paid for it but a pointer per task: the line asks for it when it is
+//! The request that the current task works for: its ID, and its trace if there is one. It is passed on to background tasks, and
+//! every log line in the meantime carries the ID. It only costs a pointer per task, because the line looks it up when it is
 //! written.
 
 use std::future::Future;
@@ -13,16 +13,15 @@ tokio::task_local! {
     static CURRENT: RequestScope;
 }
 
-/// What goes along with the work for a request.
+/// What accompanies the work for a request.
 #[derive(Clone, Debug)]
 pub struct RequestScope {
     /// The request's id; letters, digits, `_` and `-`.
     pub id: HeaderValue,
-    /// What spans of the work are below, if the request is traced.
+    /// The parent of the work's spans, if the request is traced.
     pub trace: Option<TraceParent>,
 }
 
-/// Does the work for this request.
 pub fn scope<F: Future>(request: RequestScope, work: F) -> impl Future<Output = F::Output> {
     CURRENT.scope(request, work)
 }
@@ -32,12 +31,12 @@ pub fn current() -> Option<HeaderValue> {
     CURRENT.try_with(|request| request.id.clone()).ok()
 }
 
-/// What a span of the current task is below, if it works for a request that is traced.
+/// The parent for a span of the current task, if it works for a traced request.
 pub fn trace_parent() -> Option<TraceParent> {
     CURRENT.try_with(|request| request.trace.clone()).ok().flatten()
 }
 
-/// Work for another task, which goes on for the current request.
+/// Work for another task that continues the current request.
 pub fn inherit<F: Future>(work: F) -> impl Future<Output = F::Output> + use<F> {
     match CURRENT.try_with(Clone::clone) {
         Ok(request) => Either::Left(CURRENT.scope(request, work)),

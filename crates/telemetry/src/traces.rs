@@ -1,6 +1,6 @@
-//! Traces for OpenTelemetry (OTLP over HTTP), when `otel.endpoint` is set: a span per request, and one per call of the provider below
-//! it. Spans are queued up to a bound and sent by a thread of their own; what does not fit is dropped. They hold routes, statuses and
-//! request ids, never a query, a header or a path.
+//! Traces for OpenTelemetry (OTLP over HTTP), when `otel.endpoint` is set: a span per request, and one per call to the provider
+//! below it. Spans are queued up to a limit and sent by their own thread; what does not fit is dropped. They contain routes,
+//! statuses and request IDs, never a query, a header or a path.
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -25,13 +25,12 @@ const SEND_EVERY: Duration = Duration::from_secs(1);
 /// How long sending may take, and how long a shutdown waits for it.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where spans go.
 pub struct Traces {
     provider: SdkTracerProvider,
     tracer: SdkTracer,
 }
 
-/// What spans of work inside a request are below.
+/// The parent of spans for work inside a request.
 #[derive(Clone, Debug)]
 pub struct TraceParent {
     tracer: SdkTracer,
@@ -39,7 +38,7 @@ pub struct TraceParent {
 }
 
 impl Traces {
-    /// Sends spans to this OTLP endpoint, of so many per cent of the traces that begin here.
+    /// Sends spans to this OTLP endpoint, for this percentage of the traces that start here.
     pub fn start(endpoint: &str, service_name: &str, sample_percent: u8) -> Result<Self, String> {
         let exporter = SpanExporter::builder()
             .with_http()
@@ -56,7 +55,7 @@ impl Traces {
             .with_service_name(service_name.to_owned())
             .with_attribute(KeyValue::new("service.version", Version::NAME))
             .build();
-        // Who has begun a trace has decided whether it is recorded.
+        // Whoever started a trace has decided whether it is recorded.
         let ratio = Sampler::TraceIdRatioBased(f64::from(sample_percent) / 100.0);
         let provider = SdkTracerProvider::builder()
             .with_span_processor(BatchSpanProcessor::builder(exporter).with_batch_config(batches).build())
@@ -67,7 +66,7 @@ impl Traces {
         Ok(Self { provider, tracer })
     }
 
-    /// Begins the span of a request that arrived at this time. `traceparent` is a trusted proxy's.
+    /// Starts the span of a request that arrived at this time. `traceparent` is a trusted proxy's.
     pub fn begin(&self, name: String, arrived: Time, traceparent: Option<&[u8]>) -> RequestSpan {
         let parent = traceparent
             .and_then(parse_parent)
@@ -77,7 +76,7 @@ impl Traces {
         RequestSpan { span: self.tracer.build_with_context(builder, &parent), tracer: self.tracer.clone(), start }
     }
 
-    /// Sends what waits, for a few seconds at most. Blocks, so it must not run on a thread of the runtime.
+    /// Sends what is waiting, for a few seconds at most. Blocks, so it must not run on a thread of the runtime.
     pub fn shutdown(&self) {
         if let Err(error) = self.provider.shutdown_with_timeout(SEND_TIMEOUT) {
             tracing::warn!(%error, "the last traces could not be sent");
@@ -98,7 +97,7 @@ impl RequestSpan {
         self.span.is_recording().then(|| TraceParent { tracer: self.tracer.clone(), span: span.clone() })
     }
 
-    /// The request took this long and was answered with this status.
+    /// Ends the span with this duration and status.
     pub fn end(mut self, took: Duration, status: u16, id: &str) {
         if self.span.is_recording() {
             self.span.set_attribute(KeyValue::new("http.response.status_code", i64::from(status)));
@@ -115,7 +114,7 @@ impl RequestSpan {
 pub struct WorkSpan(Option<Span>);
 
 impl WorkSpan {
-    /// Begins below the request that the current task works for; nothing if that has no trace.
+    /// Starts below the request that the current task works for; does nothing if that has no trace.
     pub fn begin(name: impl Into<Cow<'static, str>>) -> Self {
         Self(request_id::trace_parent().map(|TraceParent { tracer, span }| {
             let builder = tracer.span_builder(name).with_kind(SpanKind::Client);
@@ -130,7 +129,7 @@ impl WorkSpan {
     }
 }
 
-/// The header `traceparent` of W3C Trace Context, of version 00.
+/// The `traceparent` header of W3C Trace Context, version 00.
 fn parse_parent(header: &[u8]) -> Option<SpanContext> {
     let text = std::str::from_utf8(header).ok()?;
     let mut parts = text.split('-');

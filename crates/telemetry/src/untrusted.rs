@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Shows untrusted text with control and bidirectional characters escaped, so that it can neither forge a line nor hide in
-/// one, and cut to a sane length.
+/// Shows untrusted text with control and bidirectional characters escaped, so that it can neither forge a line nor hide in one,
+/// and shortened to a sane length.
 #[derive(Clone, Copy, Debug)]
 pub struct Untrusted<'a>(pub &'a str);
 

@@ -16,7 +16,7 @@ from .lines import Fields, Json, Refused
 EVENTS = 10_000
 """The most events of a request."""
 SILENCE = 90.0
-"""A process that was silent for so many seconds loses its shards to the next snapshot."""
+"""A process that was silent for this many seconds loses its shards to the next snapshot."""
 REASONS = 20
 
 MESSAGES = {

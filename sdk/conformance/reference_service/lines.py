@@ -262,9 +262,9 @@ def team_member(value: Any, ignored: list[str]) -> Json:
     color, category = member["color"], member["category"]
     is_color = isinstance(color, str) and len(color) == 7 and color[0] == "#"
     if not is_color or any(digit not in "0123456789abcdefABCDEF" for digit in color[1:]):
-        raise wrong("color", 'a colour such as "#5865F2"')
+        raise wrong("color", 'a colour like "#5865F2"')
     if not isinstance(category, str) or not 1 <= len(category) <= 64 or any(c.isupper() or c.isspace() for c in category):
-        raise wrong("category", 'a lower-case word such as "support"')
+        raise wrong("category", 'a lower-case word like "support"')
     if not is_whole(member["position"]):
         raise wrong("position", "a whole number")
     return member

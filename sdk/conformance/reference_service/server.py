@@ -57,7 +57,7 @@ class Fault:
 
 
 class ReferenceService:
-    """A service on a port of its own: `async with ReferenceService() as service: …`.
+    """A service on its own port: `async with ReferenceService() as service: …`.
 
     `stop` and `start` keep the port and the data, like a service that restarts.
     """

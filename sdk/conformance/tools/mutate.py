@@ -123,7 +123,7 @@ def try_all(sdk: Sdk, mutations: list[Mutation], jobs: int) -> Iterator[Verdict]
 
 
 def copy(sdk: Sdk, folder: Path) -> Path:
-    """The SDK in a folder of its own, with the scenarios beside it as in the repository."""
+    """The SDK in its own folder, with the scenarios beside it as in the repository."""
     made = folder / sdk.name
     # With times of now: cargo builds what is newer than its last build, which was another copy's.
     shutil.copytree(sdk.folder, made, ignore=IGNORED, copy_function=shutil.copy)

@@ -112,7 +112,7 @@ class Replay:
         if isinstance(answer, dict):
             wanted_status, wanted = answer["status"], answer.get("data", {})
         else:
-            # An acknowledgement, also if it gets lost.
+            # An acknowledgement, even if it gets lost.
             wanted_status = 200
             wanted = {"next": step["sequence"] + (len(lines) if method == "POST" else 0)}
         found = {name: data.get(name) for name in wanted}

@@ -69,7 +69,7 @@ class Buckets:
 
 
 def _top_level(what: str) -> str:
-    """The guild, channel or webhook of a path: each has buckets of its own."""
+    """The guild, channel or webhook of a path: each has its own buckets."""
     parts = what.partition(" /")[2].split("/")
     return parts[1] if len(parts) > 1 and parts[0] in ("guilds", "channels", "webhooks") else ""
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .server import FakeDiscord
 
 CHUNK = 1000
-# At most so many members answer a request by name or by id.
+# At most this many members answer a request by name or by id.
 FEW = 100
 NONCE_BYTES = 32
 

@@ -28,7 +28,7 @@ NAMES = {
 }  # fmt: skip
 VERSIONS = {"6", "7", "8", "9", "10"}
 PAYLOAD_BYTES = 4096
-# The limit on what a client sends counts over so many seconds; identifies of one bucket must be so far apart.
+# The limit on what a client sends counts over this many seconds; identifies of one bucket must be so far apart.
 SEND_WINDOW = 60.0
 IDENTIFY_INTERVAL = 5.0
 # Sessions that wait for a RESUME; of more, the oldest expires.

@@ -125,7 +125,7 @@ class Guild:
         }
 
     def _sent_at_once(self, intents: int, large_threshold: int) -> list[Json]:
-        """Discord's rule: without the presences intent only the bot and who is in voice; with it everybody, but not the offline
+        """Discord's rule: without the presences intent only the bot and who is in voice; with it everyone, but not the offline
         members of a large guild who have neither a role nor a nickname."""
         if not intents & GUILD_PRESENCES or self.member_count > HUGE:
             bot = self.members.given(self.bot_id)

@@ -14,7 +14,7 @@ PATIENCE = 300.0
 
 
 def matches(pattern: str, what: str) -> bool:
-    """Whether a pattern such as `GET /guilds/{id}/members`, `/guilds/{id}`, `IDENTIFY` or `rest` (any request) names this.
+    """Whether a pattern like `GET /guilds/{id}/members`, `/guilds/{id}`, `IDENTIFY` or `rest` (any request) names this.
     A part in braces, or a `*`, stands for anything; without a method any method is meant."""
     method, slash, path = what.partition(" /")
     if pattern.lower() == "rest":

@@ -162,7 +162,7 @@ def message(given: Json, author: Json) -> Json:
 
 
 def interaction(given: Json, application: str) -> Json:
-    """A command (type 2) that somebody uses, in a guild if the member is given, else in a direct message."""
+    """A command (type 2) that someone uses, in a guild if the member is given, else in a direct message."""
     place = str(given.get("channel_id", "1"))
     who = "member" if "member" in given else "user"
     person = {**member(given["member"]), "permissions": "0"} if who == "member" else user(given.get("user", {"id": "1"}))

@@ -8,7 +8,7 @@ const GUILDS_INTENT = 1 << 0;
 const MEMBERS_INTENT = 1 << 1;
 /** discord.js' `Status.Ready`. */
 const SHARD_READY = 0;
-/** How long a 429 limits that does not say it. */
+/** How long a 429 without a duration limits the bot. */
 const UNNAMED_LIMIT = 1_000;
 
 interface Packet {
@@ -32,17 +32,17 @@ interface ResponseLike {
   headers?: { get?(name: string): string | null; [name: string]: unknown };
 }
 
-/** discord.js: reads the client's cache, hears its events. */
+/** discord.js: reads the client's cache and listens to its events. */
 export class Adapter implements World {
   readonly membersIntent = "GuildMembers";
   readonly #client: ClientLike;
   readonly #clock: Clock;
   readonly #status: Status;
   readonly #mayList: boolean;
-  /** Each takes one listener off again. */
+  /** Each removes one listener. */
   readonly #listeners: (() => void)[] = [];
   #limited: (ms: number) => void = () => {};
-  /** Pages under way by their path: each is ended when Discord limits it. */
+  /** Pages in progress by path: each is ended when Discord limits it. */
   readonly #pages = new Map<string, (error: Error) => void>();
 
   constructor(client: ClientLike, clock: Clock, status: Status, members: "list" | "cache") {
@@ -52,13 +52,13 @@ export class Adapter implements World {
     this.#mayList = members === "list";
   }
 
-  // --- what the core asks
+  // --- called by the core
 
   name(): string | null {
     return this.#client.user?.username ?? null;
   }
 
-  /** As the library names itself to Discord; some of its versions do not. */
+  /** The library's name as sent to Discord; some of its versions send none. */
   library(): string {
     const agent: unknown = this.#client.options.rest?.userAgentAppendix;
     const [, version] = /^discord\.js\/(\d[\w.+-]*)/.exec(typeof agent === "string" ? agent : "") ?? [];
@@ -76,7 +76,7 @@ export class Adapter implements World {
     if (destroyed === true) return [];
     const now = this.#clock.now();
     return [...this.#client.ws.shards.values()].map(({ id, ping, lastPingTimestamp }) => {
-      // discord.js says -1 as long as it does not know.
+      // discord.js returns -1 until it knows.
       const latency = ping >= 0 ? ping : null;
       const sent = lastPingTimestamp > 0 ? Math.max(0, now - lastPingTimestamp) : null;
       const acknowledged = sent !== null && latency !== null ? Math.max(0, sent - latency) : null;
@@ -98,7 +98,7 @@ export class Adapter implements World {
 
   cachedMembers(id: string): Iterable<Member> | null {
     const guild = this.#client.guilds.cache.get(id);
-    // Without the intent Discord does not tell of changes: the cache may be complete, and wrong.
+    // Without the intent, Discord does not report changes: the cache may be complete but wrong.
     const hasAll = guild !== undefined && guild.members.cache.size >= guild.memberCount;
     if (!hasAll || !this.#has(MEMBERS_INTENT)) return null;
     for (const member of guild.members.cache.values()) if (member.partial) return null;
@@ -111,7 +111,7 @@ export class Adapter implements World {
     return 'the option members is "cache", and the cache lacks members: the staff of such guilds is not sent until the bot has fetched all of them';
   }
 
-  /** By the REST client directly: the library's own call would put every member's user into its cache. */
+  /** Uses the REST client directly, because the library's own call would put every member's user into its cache. */
   async listMembers(guild: string, after: string, signal: AbortSignal): Promise<Member[]> {
     const path = `/guilds/${guild}/members` as const;
     const query = new URLSearchParams({ limit: String(PAGE), after });
@@ -129,14 +129,14 @@ export class Adapter implements World {
     } finally {
       this.#pages.delete(path);
       signal.removeEventListener("abort", end);
-      // The library would ask for a limited page again by itself, beside the budget.
+      // The library would retry a limited page by itself, outside the budget.
       abort.abort();
     }
   }
 
-  // --- what the library says
+  // --- events from the library
 
-  /** Hears the client from now on. */
+  /** Starts listening to the client. */
   listen(core: Core): void {
     const safely = (listener: Listener): Listener => (...args) => {
       try {
@@ -160,11 +160,11 @@ export class Adapter implements World {
     on("roleDelete", (role: { id: string; guild: GuildLike }) => core.roleGone(role.guild.id, role.id));
     // The library may handle a packet later than it comes, so that its cache was older when it was read.
     on("guildMemberUpdate", (_old: MemberLike, member: MemberLike) => core.member(member.guild.id, member.id, member.roles.cache.keys()));
-    // Attached after the login: these will not say again that they are ready.
+    // Attached after the login: these will not report again that they are ready.
     for (const { id, status } of this.#client.ws.shards.values()) if (status === SHARD_READY) core.ready(id);
   }
 
-  /** Hears nothing any more. */
+  /** Stops listening. */
   deafen(): void {
     for (const take of this.#listeners.splice(0)) take();
   }

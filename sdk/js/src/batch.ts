@@ -8,20 +8,20 @@ import type { Status } from "./status.js";
 
 interface Line {
   text: string;
-  /** Names it in the log. */
+  /** Its name in the log. */
   about: string;
   feedback?: FeedbackLine;
   /** The team's fingerprint. */
   team?: string;
 }
 
-/** Numbered lines whose fate is not known. They keep their numbers, so that a repeat is recognised. */
+/** Numbered lines whose outcome is unknown. They keep their numbers, so that a repeat is recognised. */
 export interface Batch {
   first: number;
   lines: Line[];
 }
 
-/** Makes batches, and follows what became of their lines. */
+/** Builds batches, and tracks the outcome of their lines. */
 export class Batches {
   readonly #marks: Marks;
   readonly #feedback: Feedback;
@@ -41,7 +41,7 @@ export class Batches {
     this.#status = status;
   }
 
-  /** What waits, as many lines as fit: the team, feedback, changes, member counts. Null if there is nothing to say. */
+  /** What is waiting, as many lines as fit: the team, feedback, changes, member counts. Null if there is nothing to send. */
   async make(first: number): Promise<Batch | null> {
     const filling = new Filling(this.#limits, this.#status);
     if (this.#lists.isStale.team) {
@@ -50,9 +50,9 @@ export class Batches {
     }
     this.#addFeedback(filling);
     const deadline = this.#clock.now() + this.#limits.flushInterval;
-    // What comes meanwhile follows in the next one.
+    // What arrives in the meantime goes into the next one.
     let left = this.#marks.size;
-    // Slow callbacks must not keep the others waiting: after a while what is there is sent.
+    // Slow callbacks must not keep the others waiting, so after a while whatever is there is sent.
     while (!filling.isFull) {
       const most = Math.min(this.#limits.callbacksAtOnce, filling.room);
       const marks = this.#marks.take(Math.min(most, left));
@@ -72,12 +72,12 @@ export class Batches {
     for (const { team } of batch.lines) if (team) this.#lists.acknowledged("team", team);
   }
 
-  /** Nothing was applied, and changes are in the snapshots that follow. */
+  /** Nothing was applied; the changes will be in the snapshots that follow. */
   returned(batch: Batch): void {
     this.#feedback.putBack(feedbackOf(batch.lines));
   }
 
-  /** The service does not take a line. */
+  /** The service refuses a line. */
   drop(batch: Batch, index: number, reason: string): void {
     const [line] = batch.lines.splice(index, 1);
     if (!line) return;
@@ -87,7 +87,7 @@ export class Batches {
     if (line.team) this.#lists.refuseTeam(line.team);
   }
 
-  /** Cuts the second half off; whether changes were in it, which then must be sent in another way. */
+  /** Removes the second half. Returns whether it contained changes, which then must be sent in another way. */
   halve(batch: Batch): boolean {
     const rest = batch.lines.splice(Math.floor(batch.lines.length / 2));
     this.#feedback.putBack(feedbackOf(rest));
@@ -103,7 +103,7 @@ export class Batches {
     }
   }
 
-  /** False if some did not fit any more. */
+  /** False if some no longer fit. */
   async #addChanges(filling: Filling, marks: Mark[]): Promise<boolean> {
     const made = await Promise.all(marks.map((mark) => this.#linesOf(mark)));
     for (const [index, lines] of made.entries()) {
@@ -135,7 +135,7 @@ export class Batches {
   }
 }
 
-/** A batch that is being filled. */
+/** A batch under construction. */
 class Filling {
   readonly lines: Line[] = [];
   readonly #limits: Limits;
@@ -155,7 +155,7 @@ class Filling {
     return this.room <= 0 || this.#bytes >= this.#limits.batchBytes;
   }
 
-  /** False if it does not fit any more. */
+  /** False if it no longer fits. */
   add(line: Line): boolean {
     return this.addAll([line]);
   }
@@ -165,7 +165,7 @@ class Filling {
     const fitting = lines.filter((line) => this.#mayBeSent(line));
     const bytes = fitting.reduce((sum, { text }) => sum + Buffer.byteLength(text) + 1, 0);
     const isTooMuch = fitting.length > this.room || this.#bytes + bytes > this.#limits.batchBytes;
-    // A single one is sent in any case, or it would wait for ever.
+    // A single one is sent in any case, or it would wait forever.
     if (fitting.length > 0 && isTooMuch && this.lines.length > 0) return false;
     this.#bytes += bytes;
     this.lines.push(...fitting);

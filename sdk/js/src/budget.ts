@@ -2,9 +2,9 @@ import type { Clock } from "./clock.js";
 import type { Limits } from "./limits.js";
 import type { World } from "./world.js";
 
-/** The rate is halved by each limit, down to this part of it. */
+/** Each limit halves the rate, down to this fraction of it. */
 const SLOWEST = 16;
-/** After so long without another limit the rate is the usual one again. */
+/** After this long without another limit, the rate is back to normal. */
 const RECOVERY = 60_000;
 
 /** The rate limit of member listings: one for all guilds, so that the bot's own requests always find room at Discord. */
@@ -14,7 +14,7 @@ export class Budget {
   readonly #limits: Limits;
   /** How many times slower than usual. */
   #slowness = 1;
-  /** Runs until the next page may begin. */
+  /** Runs until the next page may start. */
   #cancelInterval: (() => void) | null = null;
   /** Discord has limited the bot until then. */
   #hold: { end: number; cancel: () => void } | null = null;
@@ -32,7 +32,7 @@ export class Budget {
     return this.#slowness;
   }
 
-  /** Waits until a page may be asked for. There is one waiter at a time. */
+  /** Waits until a page may be requested. There is one waiter at a time. */
   async turn(): Promise<void> {
     while (!this.#isClosed && (this.#cancelInterval || this.#hold)) {
       await new Promise<void>((resolve) => {
@@ -41,7 +41,7 @@ export class Budget {
     }
   }
 
-  /** A page is asked for now. */
+  /** A page is being requested. */
   spend(): void {
     this.#cancelInterval?.();
     this.#cancelInterval = this.#clock.after(this.#interval(), () => {
@@ -50,7 +50,7 @@ export class Budget {
     });
   }
 
-  /** Discord has limited the bot for so many milliseconds. */
+  /** Discord has limited the bot for this many milliseconds. */
   limited(ms: number): void {
     if (this.#isClosed) return;
     const wait = Math.min(Math.max(0, ms), this.#limits.longestRetryAfter);

@@ -5,7 +5,7 @@ import type { Limits } from "./limits.js";
 import { type Status, reasonOf } from "./status.js";
 import type { Grants } from "./types.js";
 
-/** The bot's own functions; a guild is given by its id. */
+/** The bot's own functions; a guild is passed by ID. */
 export interface Handlers {
   grants?: ((guild: string) => unknown) | undefined;
   setup?: ((guild: string) => unknown) | undefined;
@@ -14,19 +14,19 @@ export interface Handlers {
   team?: (() => unknown) | undefined;
 }
 
-/** What only the bot knows of a guild. */
+/** What only the bot knows about a guild. */
 export interface Facts {
   setup: boolean;
   linked: boolean;
   grants: Grants;
 }
 
-/** What a list may hold; an iterator that goes on for ever ends here. */
+/** The longest list; an endless iterator stops here. */
 const MOST_ENTRIES = { subscriptions: 1_000_000, team: 1_000 };
 /** Entries that are taken before the event loop gets its turn. */
 const SLICE = 256;
 
-/** Calls the bot's functions: within their time, and with the last answer where one fails. */
+/** Calls the bot's functions within their time limit, and uses the last answer if one fails. */
 export class Callbacks {
   readonly #handlers: Handlers;
   readonly #clock: Clock;
@@ -58,7 +58,7 @@ export class Callbacks {
     return isComplete(facts) ? facts : null;
   }
 
-  /** Asks all three at the same time. Where one fails its last answer counts; null if it has none. */
+  /** Asks all three at the same time. If one fails, its last answer counts; null if it has none. */
   async ask(guild: string): Promise<Facts | null> {
     const { grants, setup, linked } = this.#handlers;
     if (!grants && !setup && !linked) return this.last(guild);
@@ -80,7 +80,7 @@ export class Callbacks {
     this.#again.delete(guild);
   }
 
-  /** All subscriptions as JSON; "absent" if the bot does not send them, null if they cannot be had now. */
+  /** All subscriptions as JSON; "absent" if the bot does not send them, null if they are not available now. */
   subscriptions(): Promise<string[] | "absent" | null> {
     return this.#list("subscriptions", readSubscription);
   }
@@ -188,7 +188,7 @@ async function called<T>(call: () => T): Promise<Awaited<T>> {
   return await call();
 }
 
-/** No answer is not a no. */
+/** A missing answer does not mean no. */
 function readFlag(value: unknown): boolean {
   if (value === null || value === undefined) throw new TypeError("it must return true or false");
   return Boolean(value);

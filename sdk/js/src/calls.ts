@@ -6,7 +6,7 @@ import type { FeedRequest, FeedResponse, Transport } from "./transport.js";
 /** An answer that says something, or a failure, to be tried again after the service's own Retry-After (milliseconds) if it gave one. */
 export type Answer = { failed: false; status: number; data: Record<string, unknown> } | { failed: true; retryAfter: number | null };
 
-/** The data and the heartbeats fail each on its own, but it is one outage. */
+/** Data and heartbeats fail separately, but it is one outage. */
 type Channel = "data" | "heartbeat";
 
 export interface Call {
@@ -64,12 +64,12 @@ export class Calls {
       return { failed: false, status, data };
     }
     const asked = retryAfter(response.retryAfter, this.#clock.now(), this.#limits.longestRetryAfter);
-    // To be asked to wait is no outage.
+    // Being asked to wait is not an outage.
     if (status === 429) return { failed: true, retryAfter: asked };
     return this.#failed(call.channel, meaning(status, data), asked, status);
   }
 
-  /** Cancels what is under way; from now on every call fails at once, without a log line. */
+  /** Cancels requests in progress; from now on every call fails at once, without a log line. */
   abort(): void {
     this.#aborted = true;
     for (const controller of this.#underWay) controller.abort(new Error("closed"));

@@ -3,16 +3,16 @@ import { GRANT_KEYS, probableKey } from "./grants.js";
 import { probeSpool } from "./spool.js";
 import { reasonOf } from "./status.js";
 
-/** What a check found; "-": it was not made. */
+/** The result of a check; "-" if it was not made. */
 export interface Finding {
   state: "ok" | "wrong" | "-";
   subject: string;
   message: string;
 }
 
-/** A clock that differs by more confuses when subscriptions end. */
+/** With a larger difference, subscriptions end at confusing times. */
 const MOST_SKEW = 30;
-/** A server that takes longer is not there. */
+/** A server that takes longer counts as down. */
 const PATIENCE = 15_000;
 /** The application's flags: the members' intent is switched on, also for a bot in fewer than 100 guilds. */
 const MEMBERS_FLAGS = (1 << 14) | (1 << 15);

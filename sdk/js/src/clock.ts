@@ -1,8 +1,8 @@
-/** Time and randomness, handed in so that a test can make an hour pass at once. */
+/** Time and randomness, passed in so that a test can make an hour pass at once. */
 export interface Clock {
   /** Epoch milliseconds, the same time as the library's own stamps. */
   now(): number;
-  /** Calls back after so many milliseconds without keeping the process alive. The returned function cancels. */
+  /** Calls back after this many milliseconds without keeping the process alive. The returned function cancels it. */
   after(ms: number, call: () => void): () => void;
   /** Lets everything else on the event loop run. */
   breathe(): Promise<void>;

@@ -1,6 +1,6 @@
 import type { Options } from "./types.js";
 
-/** A setting, and what it is called where it was given. */
+/** A setting, and its name where it was set. */
 interface Setting {
   value: string;
   name: string;

@@ -30,7 +30,7 @@ export interface CoreOptions {
   status: Status;
   instance: string;
   limits?: Partial<Limits> | undefined;
-  /** The file of feedback that waits. */
+  /** The file of waiting feedback. */
   spool?: string | undefined;
 }
 
@@ -98,7 +98,7 @@ export class Core {
     if (this.#feedback.waiting > 0) this.#sender.changed();
   }
 
-  // --- what the bot sees
+  // --- events from the bot
 
   /** A new session (READY), and the guilds that Discord named: what happened before it may have been missed. */
   session(shard: number, guilds: Iterable<string> | null): void {
@@ -191,9 +191,9 @@ export class Core {
     this.#budget.limited(ms);
   }
 
-  // --- what the bot says
+  // --- calls from the bot
 
-  /** What the callbacks say of this guild has changed. */
+  /** The callbacks' answers for this guild have changed. */
   changed(guild: string): void {
     this.#mark(guild, "whole");
   }
@@ -233,7 +233,7 @@ export class Core {
     };
   }
 
-  /** Sends what waits, for a while at most; then nothing is sent any more. */
+  /** Sends what is waiting, within a time limit, then stops. */
   async close(): Promise<void> {
     if (this.#isClosing) return;
     this.#isClosing = true;
@@ -276,7 +276,7 @@ export class Core {
     this.#sender.wake(Math.max(ms, this.#limits.gatherTime));
   }
 
-  /** False while there is no room: those that are asked again must not make everything be sent anew. */
+  /** False while there is no room: those that are asked again must not make everything be sent again. */
   #askAgain(guild: string): boolean {
     if (this.#marks.size > this.#limits.changes / 2) return false;
     this.#mark(guild, "ask");

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The command `doctor`: says whether a bot could reach the service from here, and if not, what to do. */
+/** The command `doctor`: checks whether a bot could reach the service from here and, if not, says what to do. */
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { type Finding, checkGrantKeys, checkIntents, checkService, checkSpool } from "./checks.js";

@@ -1,6 +1,6 @@
 import { idText, withTextId } from "./ids.js";
 
-/** The line of a subscription. Throws what is missing: an entry that is not complete must not take premium away, nor give it for ever. */
+/** The line of a subscription. Throws what is missing: an entry that is not complete must not take premium away, nor give it forever. */
 export function readSubscription(entry: Record<string, unknown>): string {
   const { slots, guilds } = entry;
   const until = entry["active_until"];

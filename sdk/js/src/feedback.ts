@@ -3,24 +3,24 @@ import type { Limits } from "./limits.js";
 import type { Spool } from "./spool.js";
 import { type Status, reasonOf } from "./status.js";
 
-/** What became of a feedback entry. */
+/** The outcome of a feedback entry. */
 export interface Delivery {
   delivered: boolean;
   /** Why it was not delivered. */
   reason: string | null;
 }
 
-/** A feedback line that waits. */
+/** A waiting feedback line. */
 export interface FeedbackLine {
   text: string;
-  /** Names it in the log. */
+  /** Its name in the log. */
   about: string;
   settle(delivery: Delivery): void;
   /** Its number in the spool. */
   spooled: number | null;
 }
 
-/** Feedback that waits, in the order of the calls, and what became of it. */
+/** Waiting feedback, in the order of the calls, and its outcome. */
 export class Feedback {
   readonly #limits: Limits;
   readonly #status: Status;
@@ -88,7 +88,7 @@ export class Feedback {
     this.#end(line, { delivered: false, reason });
   }
 
-  /** Nothing is sent any more: every open result says so. The spool keeps the entries. */
+  /** Nothing more is sent, and every open result says so. The spool keeps the entries. */
   close(): void {
     this.#closed = true;
     for (const line of this.#open) {

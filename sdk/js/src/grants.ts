@@ -6,7 +6,7 @@ import type { Grants, GuildPermission } from "./types.js";
 /** What a role may grant. */
 export const GRANT_KEYS = ["ERLC_MANAGER", "ERLC_ADMIN", "ERLC_STAFF", "ADMIN", "MOD", "SESSION_STARTER"] as const satisfies readonly GuildPermission[];
 const KNOWN = new Set<string>(GRANT_KEYS);
-/** The service's bound. */
+/** The service's limit. */
 const MOST_ROLES = 250;
 
 /** What the callback said, without what no role can grant. Throws if it is no complete answer: a slip must not take rights away. */
@@ -21,14 +21,14 @@ export function readGrants(value: unknown, guild: string, status: Status): Grant
   return bounded(grants, guild, status);
 }
 
-/** The roles and their keys, of an object or a Map (such as discord.js' Collection). */
+/** The roles and their keys, of an object or a Map (like discord.js' Collection). */
 function entriesOf(value: unknown): Iterable<[unknown, unknown]> {
   if (types.isMap(value)) return value.entries();
   if (isPlainObject(value)) return Object.entries(value);
   throw new TypeError("grants must return an object or a Map, role id to keys; an empty one if nothing is granted");
 }
 
-/** Everything else, such as a Set or a Date, would look like an object without roles. */
+/** Everything else, like a Set or a Date, would look like an object without roles. */
 function isPlainObject(value: unknown): value is object {
   if (typeof value !== "object" || value === null) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
@@ -62,7 +62,7 @@ function bounded(grants: Grants, guild: string, status: Status): Grants {
   return Object.fromEntries(roles.slice(0, MOST_ROLES));
 }
 
-/** The key that was probably meant; null if none is near. */
+/** The key that was probably meant; null if none is close. */
 export function probableKey(text: string): GuildPermission | null {
   const given = text.slice(0, 64).trim().toUpperCase().replace(/[\s-]+/g, "_");
   let best: GuildPermission | null = null;

@@ -5,7 +5,7 @@ import type { Grants } from "./types.js";
 import type { Roster } from "./roster.js";
 import type { GuildFields } from "./world.js";
 
-/** The service's bound. */
+/** The service's limit. */
 const NAME_CHARACTERS = 100;
 
 /** The lines of guilds: what the library knows, what the callbacks say, and the staff. */
@@ -88,7 +88,7 @@ function describe({ id, name, icon, owner, members }: GuildFields): GuildFields 
   return { id, name: text(name), icon, owner, members: Math.max(0, members || 0) };
 }
 
-/** A name as every JSON parser accepts it: no half of a surrogate pair, not over the bound. */
+/** A name that every JSON parser accepts: no half of a surrogate pair, and within the limit. */
 function text(name: string): string {
   return Array.from(name.replace(/\p{Surrogate}/gu, "\ufffd")).slice(0, NAME_CHARACTERS).join("");
 }

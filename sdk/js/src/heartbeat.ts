@@ -66,12 +66,12 @@ export class Heartbeat {
     this.#cancelNews?.();
   }
 
-  /** Waits for the one that is under way, if there is one. */
+  /** Waits for the one in progress, if there is one. */
   async ended(): Promise<void> {
     await this.#underWay?.catch(() => {});
   }
 
-  /** Sends one, or waits for the one that is under way. Null: there is nothing to report yet. */
+  /** Sends one, or waits for the one in progress. Null if there is nothing to report yet. */
   send(): Promise<Answer | null> {
     this.#underWay ??= this.#send().finally(() => {
       this.#underWay = null;

@@ -1,6 +1,6 @@
 const SNOWFLAKE = /^[1-9][0-9]{0,19}$/;
 
-/** An id as the service wants it: text. BigInts are taken, too; numbers are not, because they lose digits. Null if it is no id. */
+/** An ID as the service wants it: text. BigInts are accepted, too; numbers are not, because they lose digits. Null if it isn't an ID. */
 export function idText(value: unknown): string | null {
   const text = typeof value === "bigint" ? String(value) : value;
   return typeof text === "string" && SNOWFLAKE.test(text) ? text : null;

@@ -32,7 +32,7 @@ type Attached = WeakMap<ClientLike, { companion: Companion; status: Status }>;
 /** One for the process, even if the package is loaded by `import` and by `require`. */
 const attached: Attached = ((globalThis as Record<symbol, unknown>)[Symbol.for("@bot-companion/discord.js attached")] ??= new WeakMap()) as Attached;
 
-/** Call it before `client.login()`; that is all. It never throws. */
+/** Call it before `client.login()`; that's all. It never throws. */
 export function attach<Client extends ClientLike>(client: Client, given?: Options<GuildOf<Client>>): Companion {
   const options = given ?? {};
   const known = attached.get(client);
@@ -116,7 +116,7 @@ async function closeAll(adapter: Adapter, core: Core, status: Status): Promise<v
   }
 }
 
-/** Does nothing, so that a bot with wrong settings runs as well as without this package. */
+/** Does nothing, so that a bot with wrong settings runs as it would without this package. */
 function inert(reason: string, status: Status): Companion {
   const refused = async () => ({ delivered: false, reason });
   return {

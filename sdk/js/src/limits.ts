@@ -13,38 +13,38 @@ export interface Limits {
   batchBytes: number;
   /** Bytes of a line; a longer one is not sent. */
   lineBytes: number;
-  /** Changes that wait; one more, and every shard is sent whole instead. */
+  /** The most waiting changes; beyond that, every shard is sent as a whole instead. */
   changes: number;
-  /** Feedback entries that wait; one more is refused. */
+  /** The most waiting feedback entries; further ones are refused. */
   feedback: number;
   /** Feedback lines of one events request: they must not keep changes waiting. */
   feedbackLines: number;
-  /** After any line of a guild, its member count alone is not sent for so long. */
+  /** After any line about a guild, its member count alone is not sent for this long. */
   memberCountInterval: number;
-  /** Between two looks at subscriptions, team, and whether the service still has everything. */
+  /** The time between checks of subscriptions, team, and whether the service still has everything. */
   refreshInterval: number;
-  /** One call of a callback, including all that is iterated from it. */
+  /** The time limit for one callback, including iterating over its result. */
   callbackTimeout: number;
-  /** After a failed callback, it is asked again. */
+  /** How long to wait before calling a failed callback again. */
   callbackRetry: number;
   /** Guilds whose callbacks run at the same time. */
   callbacksAtOnce: number;
-  /** Pages of members per second, of all the bot's processes together. A process takes the share of its own shards. */
+  /** Pages of members per second, for all of the bot's processes together. A process uses the share of its own shards. */
   listingRate: number;
   /** After a failed listing of members; doubles up to 5 minutes. */
   listingRetry: number;
   /** Subscriptions that the service refuses and that are left out; one more, and none are sent until the callback's answer is another. */
   refusedSubscriptions: number;
-  /** A request in which nothing moves for so long has failed. */
+  /** A request without progress for this long has failed. */
   stallTimeout: number;
-  /** A snapshot whose lines come slowly still sends what it has at least so often. */
+  /** A snapshot whose lines come slowly still sends what it has at least this often. */
   flushInterval: number;
   /** The delay after a first failure; doubles with each further one. */
   firstRetry: number;
   longestRetry: number;
-  /** A `Retry-After` beyond it is cut. */
+  /** A longer `Retry-After` is shortened to this. */
   longestRetryAfter: number;
-  /** What `close()` may take. */
+  /** The time limit of `close()`. */
   closeTimeout: number;
 }
 

@@ -8,7 +8,7 @@ import { PAGE, type World, compareIds } from "./world.js";
 
 const LONGEST_RETRY = 300_000;
 
-/** Lists the members of guilds whose staff is not known: one guild at a time, page by page. */
+/** Lists the members of guilds whose staff is unknown: one guild at a time, page by page. */
 export class Listings {
   readonly #world: World;
   readonly #roster: Roster;

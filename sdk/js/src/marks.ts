@@ -1,10 +1,10 @@
 import type { Clock } from "./clock.js";
 import type { Limits } from "./limits.js";
 
-/** What is to be sent of a guild. What it says is read when it is sent. */
+/** What to send about a guild. The contents are read when it is sent. */
 export interface GuildMark {
   guild: string;
-  /** It was left. */
+  /** The bot has left it. */
   gone: boolean;
   /** Everything: callbacks are asked, grants and staff are sent. */
   whole: boolean;

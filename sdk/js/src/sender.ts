@@ -83,7 +83,7 @@ export class Sender {
     this.wake(marks.size + feedback.waiting >= this.#limits.batchLines ? 0 : this.#limits.gatherTime);
   }
 
-  /** Everything is sent anew. What waits is dropped; only who has left a guild is in no snapshot without staff. */
+  /** Everything is sent again. What waits is dropped; only who has left a guild is in no snapshot without staff. */
   resync(): void {
     const { marks, snapshots, lists } = this.#parts;
     this.#status.counters.resyncs += 1;
@@ -108,7 +108,7 @@ export class Sender {
     this.#timer = { at, cancel };
   }
 
-  /** Sends what waits, each request once. */
+  /** Sends what is waiting, each request once. */
   async close(): Promise<void> {
     this.#isClosing = true;
     this.#timer?.cancel();
@@ -117,7 +117,7 @@ export class Sender {
     await this.#run();
   }
 
-  /** Whether something waits to be sent. */
+  /** Whether something is waiting to be sent. */
   get hasLeft(): boolean {
     const { marks, snapshots, feedback, lists } = this.#parts;
     const { subscriptions, team } = lists.isStale;
@@ -297,7 +297,7 @@ export class Sender {
     this.#repeatedResyncs.reset();
   }
 
-  /** A snapshot came too late, and is taken anew. */
+  /** A snapshot came too late, and is taken again. */
   #overtaken(data: Data): number {
     const theirs = Number(data["next"]);
     const hasMoved = theirs > this.#next;

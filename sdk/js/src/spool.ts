@@ -4,7 +4,7 @@ import { threadId } from "node:worker_threads";
 import type { Clock } from "./clock.js";
 import { type Status, reasonOf } from "./status.js";
 
-/** Lines of the file that no longer count, before it is written anew. */
+/** Lines of the file that no longer count, before it is written again. */
 const MOST_DEAD = 1_000;
 /** A lock of another machine that was not touched for so long is left over. */
 const LOCK_TIMEOUT = 60_000;
@@ -193,7 +193,7 @@ function lock(path: string, clock: Clock): (() => void) | null {
       const now = clock.now() / 1_000;
       utimesSync(file, now, now);
     } catch {
-      // Somebody has removed it. The file stays ours as far as we can know.
+      // Someone has removed it. The file stays ours as far as we can know.
     }
   };
   touch();

@@ -1,4 +1,4 @@
-/** Where the package's few lines go. */
+/** Where the package's few log lines go. */
 export interface Logger {
   /** Retries. The default logger leaves them out. */
   debug?(message: string): void;
@@ -35,7 +35,7 @@ export interface Counters {
   listingFailures: number;
 }
 
-/** How it is going. */
+/** The current state. */
 export interface StatusReport {
   state: State;
   /** The name of this start of the process, as the service knows it. */
@@ -107,7 +107,7 @@ export class Status {
     this.#said.delete(kind);
   }
 
-  /** A mistake in this package; said once per message. */
+  /** A bug in this package; logged once per message. */
   fault(error: unknown): void {
     const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
     if (this.#isNew(`fault ${text}`)) this.error(`a fault in this package: ${text}`);
@@ -147,12 +147,12 @@ export class Status {
     try {
       this.#logger?.[level]?.(`[bot-companion] ${message}`);
     } catch {
-      // The logger itself is broken: there is nowhere left to say it.
+      // The logger itself is broken, so there is nowhere left to report it.
     }
   }
 }
 
-/** What an error says, without its stack. */
+/** An error's message, without its stack. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   // fetch says only "fetch failed"; what failed is in its cause.

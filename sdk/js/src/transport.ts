@@ -17,13 +17,13 @@ export interface FeedRequest {
 /** What the service answered. */
 export interface FeedResponse {
   status: number;
-  /** The header `Retry-After`, as it stands. */
+  /** The `Retry-After` header as sent. */
   retryAfter: string | null;
   /** The envelope's `data`; null when the answer was not an envelope. */
   data: Record<string, unknown> | null;
 }
 
-/** Carries requests; a rejection means that nobody answered. */
+/** Sends requests; a rejection means that there was no answer. */
 export type Transport = (request: FeedRequest) => Promise<FeedResponse>;
 
 /** An answer of the service is far smaller. */

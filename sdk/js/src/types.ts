@@ -7,7 +7,7 @@ import type { Transport } from "./transport.js";
 /** What a role may grant in a guild. */
 export type GuildPermission = "ERLC_MANAGER" | "ERLC_ADMIN" | "ERLC_STAFF" | "ADMIN" | "MOD" | "SESSION_STARTER";
 
-/** What the team's roster may say of a person. */
+/** What the team's roster may grant a person. */
 export type TeamPermission =
   | "FOUNDER"
   | "EXECUTIVE"
@@ -25,16 +25,16 @@ export type Id = string | bigint;
 /** Role id to what the role grants. */
 export type Grants = Record<string, readonly GuildPermission[]>;
 
-/** The same as a Map, or discord.js' Collection; a role may stand for its id. */
+/** The same as a Map, or discord.js' Collection; a role can be used instead of its ID. */
 export type GrantsMap = ReadonlyMap<Id | { readonly id: string }, Iterable<GuildPermission>>;
 
-/** Who pays for premium, and where it counts. */
+/** Who pays for premium, and for which guilds. */
 export interface Subscription {
   userid: Id;
   /** Informational: premium counts on every guild below, however many slots there are. */
   slots: number;
   guilds: readonly Id[];
-  /** Epoch seconds or a Date; null: without end. */
+  /** Epoch seconds or a Date; null if it never ends. */
   active_until: number | Date | null;
 }
 
@@ -44,13 +44,13 @@ export interface Profile {
   username: string;
   /** Default: the username. */
   name?: string | null;
-  /** A URL. Default: the default picture. */
+  /** A URL. Default: the default image. */
   avatar?: string | null;
 }
 
-/** What somebody says of the bot. */
+/** What someone says about the bot. */
 export interface FeedbackEntry {
-  /** Yours, 1 to 64 characters; the same again replaces the entry. */
+  /** Your ID for it, 1 to 64 characters; sending it again replaces the entry. */
   id: Id;
   feedback: string;
   /** 1 to 5. */
@@ -74,7 +74,7 @@ export interface TeamMember {
   position: number;
   /** Default: the username. */
   name?: string | null;
-  /** A URL. Default: the default picture. */
+  /** A URL. Default: the default image. */
   avatar?: string | null;
   /** Default: none. */
   permissions?: readonly TeamPermission[] | null;
@@ -95,15 +95,15 @@ export interface Options<Guild = GuildLike> {
   setup?(guild: Guild): Maybe<boolean>;
   /** Whether the guild has linked its game server. Default: no. */
   linked?(guild: Guild): Maybe<boolean>;
-  /** All subscriptions; asked in the process with shard 0 only. Default: the bot does not send them. */
+  /** All subscriptions; only called in the process with shard 0. Default: the bot does not send them. */
   subscriptions?(): Listed<Subscription>;
-  /** The whole team; asked in the process with shard 0 only. Default: the bot does not send it. */
+  /** The whole team; only called in the process with shard 0. Default: the bot does not send it. */
   team?(): Listed<TeamMember>;
   /** A file that keeps feedback until the service has it. Default: the variable `COMPANION_SPOOL`, else none. */
   spool?: string | undefined;
-  /** Default: `console`, without debug. `null`: silence. */
+  /** Default: `console`, without debug. `null` for no logging. */
   logger?: Logger | null | undefined;
-  /** How staff are found who are not in the library's cache: by asking Discord (default), or not at all. */
+  /** How to find staff who are not in the library's cache: by asking Discord (default), or not at all. */
   members?: "list" | "cache" | undefined;
   /** Whether SIGTERM closes first if nobody else listens to it. Default: yes. */
   sigterm?: boolean | undefined;
@@ -115,24 +115,24 @@ export interface Options<Guild = GuildLike> {
   transport?: Transport | undefined;
 }
 
-/** What `attach` gives back. Nothing here throws or rejects. */
+/** What `attach` returns. Nothing here throws or rejects. */
 export interface Companion {
-  /** Grants, setup or linked of this guild have changed. Without a guild: everything is sent anew. */
+  /** Grants, setup or linked of this guild have changed. Without a guild: everything is sent again. */
   changed(): void;
   changed(guild: Id | { readonly id: string }): void;
   /** Subscriptions have changed. Only the process with shard 0 sends them. */
   subscriptionsChanged(): void;
   /** The team has changed. Only the process with shard 0 sends it. */
   teamChanged(): void;
-  /** Sends a feedback entry. The result says what became of it. */
+  /** Sends a feedback entry, and returns its outcome. */
   feedback(entry: FeedbackEntry): Promise<Delivery>;
-  /** Takes a feedback entry back. */
+  /** Withdraws a feedback entry. */
   feedbackGone(id: Id): Promise<Delivery>;
-  /** How it is going. */
+  /** The current state. */
   status(): StatusReport;
-  /** Hears `synced` or `error`. The returned function ends that. */
+  /** Listens for `synced` or `error`. The returned function removes the listener. */
   on<Name extends keyof Events>(event: Name, listener: (...args: Events[Name]) => void): () => void;
-  /** Sends what waits, for 5 seconds at most, and stops. */
+  /** Sends what is waiting, for at most 5 seconds, and stops. */
   close(): Promise<void>;
 }
 
@@ -144,7 +144,7 @@ interface Cache<Value> {
   values(): IterableIterator<Value>;
 }
 
-/** As much of a member as is used. */
+/** The parts of a member that are used. */
 export interface MemberLike {
   readonly id: string;
   readonly guild: { readonly id: string };
@@ -153,7 +153,7 @@ export interface MemberLike {
   readonly partial?: boolean;
 }
 
-/** As much of a guild as is used. */
+/** The parts of a guild that are used. */
 export interface GuildLike {
   readonly id: string;
   readonly name: string;
@@ -172,7 +172,7 @@ interface ShardLike {
   readonly status?: number;
 }
 
-/** As much of a client as is used: discord.js' own fits. */
+/** The parts of a client that are used; discord.js' own has them. */
 export interface ClientLike {
   readonly user?: { readonly username: string } | null;
   readonly guilds: { readonly cache: Cache<GuildLike> };

@@ -31,7 +31,7 @@ export interface World {
   name(): string | null;
   /** The library with its version. */
   library(): string | null;
-  /** Into how many shards the guilds are split. */
+  /** The total number of shards. */
   shardCount(): number;
   /** The process's own shards; none before the library knows them. */
   shards(): ShardReport[];

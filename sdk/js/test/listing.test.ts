@@ -5,7 +5,7 @@ import { attach } from "../src/index.js";
 import { SimulatedClock } from "./clock.js";
 import { FakeClient, type Json, Log, Service, Wire, guildId } from "./support.js";
 
-/** A bot in one guild with so many members, of whom those hold the role 50 that `isStaff` names. */
+/** A bot in one guild with this many members, of whom those hold the role 50 that `isStaff` names. */
 function world(members: number, isStaff: (id: number) => boolean) {
   const client = new FakeClient(1);
   Object.assign(client.guilds.cache.get(guildId(1)) as Json, { memberCount: members });

@@ -71,7 +71,7 @@ test("lines that come slowly go out before the body is complete", { timeout: 300
   });
   async function* slow(): AsyncGenerator<string[]> {
     yield ["first"];
-    // Without a flush the first line never arrives, and this waits for ever.
+    // Without a flush the first line never arrives, and this waits forever.
     await firstArrived;
     yield ["second"];
   }

@@ -69,11 +69,11 @@ def attach(
     sigterm: bool = True,
     limits: Limits | None = None,
 ) -> Companion:
-    """Begins to report a bot, and stops with it. Call it once, before the bot starts or in `setup_hook`.
+    """Starts reporting a bot, and stops with it. Call it once, before the bot starts or in `setup_hook`.
 
     `url`, `key` and `spool` come from COMPANION_URL, COMPANION_BOT_KEY and COMPANION_SPOOL where they are not given. If they cannot be
     right, an error is logged and nothing is sent; this never raises. `sigterm=False` leaves SIGTERM alone. `limits` has other bounds than
-    the defaults, such as `Limits(listing_rate=5)`.
+    the defaults, like `Limits(listing_rate=5)`.
     """
     callbacks: dict[str, Any] = {
         "grants": grants,
@@ -105,7 +105,7 @@ def attach(
 
 
 class _Done:
-    """To be awaited or not: discord.py awaits `setup` and `teardown`, its forks do not."""
+    """Can be awaited or not: discord.py awaits `setup` and `teardown`, its forks don't."""
 
     def __await__(self) -> Generator[Any, None, None]:
         return
@@ -113,13 +113,13 @@ class _Done:
 
 
 def setup(bot: Any) -> Awaitable[None]:
-    """What `load_extension` calls."""
+    """Called by `load_extension`."""
     attach(bot)
     return _Done()
 
 
 def teardown(bot: Any) -> Awaitable[None]:
-    """What `unload_extension`, and the end of the bot, call."""
+    """Called by `unload_extension`, and when the bot ends."""
     companion = attached(bot)
     if companion is None:
         return _Done()

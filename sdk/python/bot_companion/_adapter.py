@@ -129,8 +129,8 @@ class LibrarySource:
     # Limits
 
     def watch_limits(self) -> None:
-        """Hears of each 429. The libraries wait and ask again by themselves, and tell nobody; but each has one HTTP session, which can be
-        watched. It exists from the login on, and the next login makes another one."""
+        """Notices each 429. The libraries wait and retry by themselves without telling anyone; but each has one HTTP session, which can be
+        watched. It exists from the login on, and the next login creates another one."""
         try:
             parts: dict[str, Any] = getattr(self._bot.http, "__dict__", {})
             session = next((part for part in parts.values() if isinstance(part, aiohttp.ClientSession)), None)
@@ -197,7 +197,7 @@ def role_ids(member: Any) -> Iterable[int]:
 
 
 class Listener:
-    """Hears a bot's events until it is told to stop."""
+    """Listens to a bot's events until it is told to stop."""
 
     def __init__(self, bot: Any, source: LibrarySource, companion: Companion) -> None:
         self._bot = bot
@@ -234,7 +234,7 @@ class Listener:
         self._undo.clear()
 
     def _wrap_parser(self, parsers: dict[str, Any], event: str, handler: Callable[[Any], None]) -> None:
-        """Hears an event of the gateway, after the library has."""
+        """Handles an event of the gateway, after the library has."""
         original = parsers.get(event)
         if original is None:
             return
@@ -253,7 +253,7 @@ class Listener:
         self._undo.append(undo)
 
     def _wrap_dispatch(self, connection: Any) -> None:
-        """Hears what the library tells the bot's own listeners."""
+        """Handles what the library sends to the bot's own listeners."""
         original = connection.dispatch
         handlers: dict[str, Callable[..., None]] = {
             "ready": self._all_ready,
@@ -329,7 +329,7 @@ class Listener:
 
     def _member_remove(self, data: Json) -> None:
         user = int(data["user"]["id"])
-        # Of the bot itself GUILD_DELETE tells.
+        # For the bot itself there is GUILD_DELETE.
         if user != getattr(getattr(self._bot, "user", None), "id", None):
             self._companion.hear("member_gone", int(data["guild_id"]), user)
 

@@ -1,4 +1,4 @@
-"""The budget: how often a page of members may be asked for. All listings of a process share it, so that the bot's own requests keep theirs."""
+"""The budget: how often a page of members may be requested. All listings of a process share it, to leave room for the bot's own requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._source import Source
 SLOWEST = 16
 """However often Discord limits the bot, the budget stays at least this fraction of its size."""
 RECOVERY = 60.0
-"""Seconds after the end of a limit until pages are asked for as often as at first."""
+"""Seconds after the end of a limit until pages are requested at the normal rate again."""
 
 
 class Budget:

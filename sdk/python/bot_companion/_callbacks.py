@@ -21,12 +21,12 @@ R = TypeVar("R")
 
 ROLES = 250
 ENTRIES = 1_000_000
-"""At most so many subscriptions or team members are taken from a callback: an iterator may have no end."""
+"""The most subscriptions or team members taken from a callback, because an iterator may be endless."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the callbacks say of a guild."""
+    """The callbacks' answers for a guild."""
 
     grants: dict[str, list[str]]
     setup: bool
@@ -140,7 +140,7 @@ class Callbacks:
             return None
 
     async def _collect(self, callback: Callable[[], Any]) -> list[Any]:
-        """What a callback gives: a list, something to iterate, or to iterate asynchronously; at once or awaited."""
+        """What a callback returns: a list, an iterable, or an async iterable; directly or as an awaitable."""
         given = callback()
         if inspect.isawaitable(given):
             given = await given
@@ -199,7 +199,7 @@ def probable_key(key: str) -> str | None:
 
 
 class Pace:
-    """Lets the bot's event loop have its turn after each slice of work."""
+    """Yields to the bot's event loop after each slice of work."""
 
     def __init__(self, slice: float) -> None:
         self._slice = slice

@@ -41,7 +41,7 @@ EVERY_GUILD: Any = object()
 
 
 class Companion:
-    """Reports one bot. Made by `attach`. No call waits, and none raises. Each may come from any thread."""
+    """Reports one bot. Created by `attach`. No method waits or raises, and each can be called from any thread."""
 
     def __init__(
         self,
@@ -117,11 +117,11 @@ class Companion:
         self._call("changed", lambda: self._events.mark(identity, WHOLE))
 
     def subscriptions_changed(self) -> None:
-        """The callback `subscriptions` would now say something else."""
+        """The answer of the callback `subscriptions` has changed."""
         self._call("subscriptions_changed", self._sender.subscriptions_changed)
 
     def team_changed(self) -> None:
-        """The callback `team` would now say something else."""
+        """The answer of the callback `team` has changed."""
         self._call("team_changed", self._sender.team_changed)
 
     @overload
@@ -135,7 +135,7 @@ class Companion:
     def feedback(
         self, id: Any, feedback: str = "", rating: int = 0, submitter: Any = None, timestamp: float | None = None
     ) -> Delivery:
-        """Somebody has rated the bot, 1 to 5. The same id again replaces. `submitter` is a user object, or a mapping (`Profile`)."""
+        """Someone has rated the bot, 1 to 5. Sending the same ID again replaces the entry. `submitter` is a user object, or a mapping (`Profile`)."""
         if isinstance(id, Mapping):
             given: Mapping[str, Any] = id  # pyright: ignore[reportUnknownVariableType]
         else:
@@ -147,7 +147,7 @@ class Companion:
         return self._add_feedback(lambda: {"type": "feedback_gone", "id": str(id)})
 
     def status(self) -> StatusReport:
-        """How it stands, for a bot's own metrics."""
+        """The current state, for a bot's own metrics."""
         return {
             "state": self._state(),
             "instance": self.instance,

@@ -19,11 +19,11 @@ CLOSED = "closed before it was sent"
 
 
 class Delivery:
-    """What became of a feedback entry. Await it to learn that, in any event loop; it never raises, and need not be awaited."""
+    """The outcome of a feedback entry. Await it in any event loop; it never raises, and need not be awaited."""
 
     def __init__(self) -> None:
         self.delivered: bool | None = None
-        """`None` as long as it waits."""
+        """`None` while it is waiting."""
         self.reason: str | None = None
         """Why it was not delivered."""
         self._waiters: list[asyncio.Future[None]] = []

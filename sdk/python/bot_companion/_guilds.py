@@ -1,4 +1,4 @@
-"""What is sent of a guild: the library's fields, what the callbacks say, and the staff if it is completely known."""
+"""What is sent about a guild: the library's fields, the callbacks' answers, and the staff if it is completely known."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class Heartbeat:
         return due if self._ready_since is None else min(due, self._ready_since + self._limits.gather_time)
 
     async def run(self) -> None:
-        """One heartbeat per interval, for ever."""
+        """One heartbeat per interval, forever."""
         loop = asyncio.get_running_loop()
         self._last = loop.time()
         failures = 0

@@ -19,9 +19,9 @@ class Limits:
     batch_bytes: int = 1024 * 1024
     line_bytes: int = 1024 * 1024
     changes: int = 20_000
-    """Changes that wait; one more, and every shard is sent whole instead."""
+    """The most waiting changes; beyond that, every shard is sent as a whole instead."""
     feedback: int = 1_000
-    """Feedback entries that wait; one more is refused."""
+    """The most waiting feedback entries; further ones are refused."""
     feedback_lines: int = 100
     """Feedback lines of one request: they must not keep changes waiting."""
     member_count_interval: float = 60.0
@@ -30,7 +30,7 @@ class Limits:
     callback_retry: float = 60.0
     callbacks_at_once: int = 16
     listing_rate: float = 10.0
-    """Pages of members per second, of all the bot's processes together. A process takes the share of its own shards."""
+    """Pages of members per second, for all of the bot's processes together. A process uses the share of its own shards."""
     listing_retry: float = 5.0
     longest_listing_retry: float = 300.0
     refused_subscriptions: int = 1_000
@@ -42,7 +42,7 @@ class Limits:
     longest_retry_after: float = 3600.0
     close_timeout: float = 5.0
     slice: float = 0.005
-    """How long this package may work before the bot's event loop gets its turn."""
+    """How long this package may work before it yields to the bot's event loop."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

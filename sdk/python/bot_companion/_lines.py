@@ -1,4 +1,4 @@
-"""The lines of the feed, made from what the library and the bot say."""
+"""The lines of the feed, built from the library's and the bot's data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks: what has changed and waits to be sent."""
+"""Marks: changes waiting to be sent."""
 
 from __future__ import annotations
 

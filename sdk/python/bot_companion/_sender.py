@@ -377,7 +377,7 @@ class Sender:
         self._status.warn(f"the service refuses {_lines.about(line)}: {answer.reason}; it is left out", once=once)
 
     def _later(self, again: Callable[[], None]) -> None:
-        """A callback that failed is asked again."""
+        """A failed callback is called again."""
 
         def ring() -> None:
             self._timers.discard(timer)

@@ -11,7 +11,7 @@ from ._lines import without_secrets
 
 
 class SettingError(Exception):
-    """What is wrong with a setting, and what to do. Never holds the key."""
+    """What is wrong with a setting, and what to do. Never contains the key."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ _watched: dict[Companion, asyncio.AbstractEventLoop] = {}
 
 
 def watch(companion: Companion) -> None:
-    """Needs a running event loop. Does nothing if somebody handles SIGTERM, or outside of the main thread."""
+    """Needs a running event loop. Does nothing if someone handles SIGTERM, or outside of the main thread."""
     if threading.current_thread() is not threading.main_thread():
         return
     current = signal.getsignal(signal.SIGTERM)

@@ -144,7 +144,7 @@ class Status:
         self._say(logging.ERROR, message, once, trace)
 
     def fault(self, where: str, error: BaseException) -> None:
-        """A mistake of this package, or an object that the library changed."""
+        """A bug in this package, or an object that the library changed."""
         message = f"a fault in this package ({where}): {describe(error)}; please report it, the bot is not affected"
         self.error(message, once=("fault", where), trace=error)
 
@@ -181,7 +181,7 @@ class Status:
         if first:
             self._failing_since, self._key_refused = now, False
         if key_refused and not self._key_refused:
-            # Nobody mends a key while the log speaks of a connection.
+            # Nobody fixes a key while the log talks about a connection.
             self._key_refused = True
             self.error(f"the service refuses the bot key (COMPANION_BOT_KEY): {reason}; make one with `bot-companion key create`")
         elif first:

@@ -1,4 +1,4 @@
-"""The types that a bot's own code meets: what callbacks get, and what they give."""
+"""The types for a bot's own code: what callbacks receive and return."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Guild(Protocol):
 
 
 class Subscription(TypedDict):
-    """An entry of the callback `subscriptions`. All of it is needed."""
+    """An entry of the callback `subscriptions`. All fields are required."""
 
     userid: int | str
     slots: int
@@ -91,9 +91,9 @@ class _TeamMember(TypedDict):
     username: str
     role: str
     color: str
-    """Such as `#5865F2`."""
+    """Like `#5865F2`."""
     category: str
-    """A lower-case word, such as `support`."""
+    """A lower-case word, like `support`."""
     position: int
 
 

@@ -1,4 +1,4 @@
-"""`python fork_bot.py nextcord`: bots of one of discord.py's forks, through the whole of it. A fork needs an environment of its own,
+"""`python fork_bot.py nextcord`: bots of one of discord.py's forks, through the whole of it. A fork needs its own environment,
 which `tests/system/sdk-versions` makes. It works with discord.py, too."""
 
 from __future__ import annotations

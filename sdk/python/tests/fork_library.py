@@ -1,4 +1,4 @@
-"""Lets discord.py, or a fork of it, talk to a fake Discord. Each version keeps its addresses in a place of its own."""
+"""Lets discord.py, or a fork of it, talk to a fake Discord. Each version keeps its addresses in its own place."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ async def without_members(library: Any, commands: Any, fake: FakeDiscord, server
 
 
 async def limited(library: Any, commands: Any, fake: FakeDiscord, server: FeedServer) -> None:
-    """Discord limits the bot while its members are listed: they are listed all the same, and the budget has heard of it."""
+    """Discord limits the bot while its members are listed: they are listed anyway, and the budget has heard of it."""
     intents = library.Intents.none()
     intents.guilds = intents.members = True
     bot = commands.Bot("!", intents=intents, chunk_guilds_at_startup=False)

@@ -1,4 +1,4 @@
-"""A bot in a process of its own, for tests that end it. Each line on stdin is the id of a feedback entry to give."""
+"""A bot in its own process, for tests that end it. Each line on stdin is the id of a feedback entry to give."""
 
 from __future__ import annotations
 

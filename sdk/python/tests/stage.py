@@ -1,4 +1,4 @@
-"""A real discord.py, a fake Discord, and somebody to report to, in one process."""
+"""A real discord.py, a fake Discord, and someone to report to, in one process."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_feedback_from_another_thread_is_delivered_and_awaited_there(tmp_path: P
             async with running(bot, fake.token):
                 deliveries = await in_thread(lambda: asyncio.run(rate(1))), await rate(2)
                 assert [delivery.delivered for delivery in deliveries] == [True, True]
-                # Many at once, each in a loop of its own.
+                # Many at once, each in its own loop.
                 with ThreadPoolExecutor(8) as pool:
                     loop = asyncio.get_running_loop()
                     many = await asyncio.gather(

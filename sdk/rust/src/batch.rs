@@ -19,7 +19,7 @@ use crate::transport::{Answer, Body};
 /// A line of an events request.
 pub(crate) struct Line {
     text: String,
-    /// Names it in the log.
+    /// Its name in the log.
     about: String,
     what: What,
 }
@@ -221,7 +221,7 @@ impl Line {
     }
 }
 
-/// Sends the batch, with the numbers that it has. Gives the delay after which that is to be tried again.
+/// Sends the batch, with the numbers that it has. Returns the delay after which that is to be tried again.
 pub(crate) async fn send(core: &Arc<Core>) -> Option<Duration> {
     let request = {
         let state = core.lock();

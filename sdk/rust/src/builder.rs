@@ -1,4 +1,4 @@
-//! Builds a companion of its parts, and drives it.
+//! Builds a companion from its parts, and runs it.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -21,7 +21,7 @@ use crate::status::{LogSink, Reporter, to_tracing};
 use crate::transport::Transport;
 use crate::{heartbeat, listing, sender};
 
-/// Makes a [`Companion`].
+/// Builds a [`Companion`].
 pub struct Builder {
     settings: Settings,
     callbacks: Callbacks,
@@ -130,7 +130,7 @@ impl Builder {
         self
     }
 
-    /// Another way to the service, for tests.
+    /// Another transport, for tests.
     #[must_use]
     pub fn transport(mut self, transport: Arc<dyn Transport>) -> Self {
         self.transport = Some(transport);
@@ -147,7 +147,7 @@ impl Builder {
         Ok(companion)
     }
 
-    /// The feed and its work, which somebody has to drive. The work ends when the feed is closed.
+    /// The feed and its work, which the caller has to poll. The work ends when the feed is closed.
     pub fn build(self, source: Arc<dyn Source>) -> Result<(Companion, BoxFuture<'static, ()>), SettingsError> {
         self.limits.check().map_err(SettingsError::new)?;
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::default()));
@@ -216,7 +216,7 @@ async fn run(core: &Arc<Core>) {
     core.end();
 }
 
-/// Runs it for ever, even if it panics.
+/// Runs it forever, even if it panics.
 async fn guarded<F: Future<Output = ()>>(core: &Core, run: impl Fn() -> F) {
     loop {
         if let Err(panic) = AssertUnwindSafe(run()).catch_unwind().await {

@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::source::Guild;
 use crate::status::Reporter;
 
-/// Why a callback has no answer. Every error becomes one with `?`.
+/// Why a callback has no answer. `?` converts every error to it.
 pub type CallbackError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What a role may grant in a guild.
@@ -62,17 +62,17 @@ impl Grants {
     }
 }
 
-/// Who pays for premium, and where it counts. The service refuses more than 1,000,000 slots, more than 10,000 guilds, an id
+/// Who pays for premium, and for which guilds. The service refuses more than 1,000,000 slots, more than 10,000 guilds, an id
 /// of 0, and a time before 1970 or after the year 9999.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subscription {
     /// Who pays.
     pub user: u64,
-    /// In how many guilds it may count. This is only shown: the service shows premium in every guild that is named below.
+    /// How many guilds it covers. For display only: the service shows premium in every guild named below.
     pub slots: u32,
-    /// In which it counts.
+    /// The guilds it covers.
     pub guilds: Vec<u64>,
-    /// Epoch seconds; `None`: without end.
+    /// Epoch seconds; `None` if it never ends.
     pub active_until: Option<f64>,
 }
 
@@ -100,9 +100,9 @@ pub struct TeamMember {
     pub discord_id: String,
     /// The user's name on the platform, 1 to 100 characters.
     pub username: String,
-    /// The name to show, 1 to 100 characters; `None`: the username.
+    /// The name to show, 1 to 100 characters; `None` for the username.
     pub name: Option<String>,
-    /// An https URL, or the hash of the user's picture; `None`: the default picture.
+    /// An https URL, or the hash of the user's avatar; `None` for the default one.
     pub avatar: Option<String>,
     /// A title, 1 to 100 characters.
     pub role: String,
@@ -112,7 +112,7 @@ pub struct TeamMember {
     pub category: String,
     /// The place in the list.
     pub position: u32,
-    /// Of `FOUNDER`, `EXECUTIVE`, `MANAGEMENT`, `SERVICE_STAFF`, `SUPPORT`, `QUALITY_ASSURANCE`, `DOCWRITER`,
+    /// Any of `FOUNDER`, `EXECUTIVE`, `MANAGEMENT`, `SERVICE_STAFF`, `SUPPORT`, `QUALITY_ASSURANCE`, `DOCWRITER`,
     /// `WEB_DEVELOPER` and `BOT_DEVELOPER`.
     pub permissions: Vec<String>,
 }
@@ -199,7 +199,7 @@ pub(crate) fn check_team_member(entry: &Value) -> Result<(), &'static str> {
     if entry.is_object() { Ok(()) } else { Err("is not a member of a team") }
 }
 
-/// What the callbacks say of a guild.
+/// The callbacks' answers for a guild.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answers {
     pub(crate) setup: bool,

@@ -42,7 +42,7 @@ impl Core {
         }
     }
 
-    /// An answer that helps nobody: the same is tried again. Gives the delay.
+    /// An answer that helps nobody: the same is tried again. Returns the delay.
     pub(crate) fn fail(&self, channel: Channel, status: u16, data: &Map<String, Value>) -> Duration {
         self.fail_with(channel, &meaning(status, data), None)
     }
@@ -76,7 +76,7 @@ impl Core {
             (is_first, reason == REFUSED_KEY && state.outage.refuse_key())
         };
         if is_refused {
-            // Nobody mends a key while the log speaks of a connection.
+            // Nobody fixes a key while the log talks about a connection.
             self.reporter.error(reason);
         } else if is_first {
             self.reporter

@@ -1,4 +1,4 @@
-//! Time and chance, handed in so that a test replays an hour in a moment.
+//! Time and randomness, passed in so that a test replays an hour in a moment.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, SystemTime};
@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime};
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
-/// Where time and chance come from.
+/// The source of time and randomness.
 pub trait Clock: Send + Sync + 'static {
-    /// The time since some fixed moment. It never goes back.
+    /// The time since some fixed moment. It never goes backwards.
     fn now(&self) -> Duration;
     /// Epoch seconds.
     fn epoch(&self) -> f64;

@@ -1,4 +1,4 @@
-//! The handle that a bot holds: what it tells, and what it asks.
+//! The handle for a bot's own code.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::settings::{Settings, SettingsError};
 use crate::spool::Spool;
 use crate::status::{Notice, Status};
 
-/// What the bot sees. The adapters tell it; a bot on another library tells it by itself, in the order in which it happens.
+/// An event that the bot sees. The adapters report it; with another library, report it yourself, in the order it happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "ids speak for themselves")]
 pub enum BotEvent {
@@ -44,7 +44,7 @@ pub enum BotEvent {
     Limited { time: Duration },
 }
 
-/// Keeps the service up to date. It is cheap to clone, and nothing here waits, but for [`close`](Self::close).
+/// Keeps the service up to date. It is cheap to clone, and nothing here waits except [`close`](Self::close).
 #[derive(Clone)]
 pub struct Companion {
     pub(crate) core: Arc<Core>,
@@ -61,7 +61,7 @@ impl Companion {
         Ok(Builder::with(Settings::new(url, key)?))
     }
 
-    /// Tells what the bot sees.
+    /// Reports an event.
     pub fn tell(&self, event: &BotEvent) {
         if !self.core.is_open() {
             return;
@@ -107,7 +107,7 @@ impl Companion {
         }
     }
 
-    /// Somebody has paid, or stopped.
+    /// The subscriptions have changed.
     pub fn subscriptions_changed(&self) {
         self.make_stale(|state| state.subscriptions.is_stale = true);
     }
@@ -117,7 +117,7 @@ impl Companion {
         self.make_stale(|state| state.team.is_stale = true);
     }
 
-    /// Somebody has rated the bot: a [`Feedback`](crate::Feedback), or any value that has its fields. The same id again
+    /// Someone has rated the bot: a [`Feedback`](crate::Feedback), or any value that has its fields. The same id again
     /// replaces the entry.
     pub fn feedback(&self, entry: &impl Serialize) -> PendingDelivery {
         match feedback::feedback_line(entry) {
@@ -130,22 +130,22 @@ impl Companion {
         }
     }
 
-    /// They took it back.
+    /// Withdraws a feedback entry.
     pub fn feedback_gone(&self, id: &str) -> PendingDelivery {
         self.core.add_feedback(feedback::feedback_gone_line(id), format!("that feedback {id:?} was taken back"))
     }
 
-    /// How things are.
+    /// The current state.
     pub fn status(&self) -> Status {
         self.core.status()
     }
 
-    /// What the feed tells from now on. A receiver that does not keep up misses the oldest.
+    /// The feed's notices from now on. A receiver that does not keep up misses the oldest.
     pub fn notices(&self) -> broadcast::Receiver<Notice> {
         self.core.reporter.notices()
     }
 
-    /// Sends what waits, for at most [`Limits::close_timeout`](crate::Limits::close_timeout). Nothing is sent afterwards.
+    /// Sends what is waiting, for at most [`Limits::close_timeout`](crate::Limits::close_timeout). Nothing is sent afterwards.
     pub async fn close(&self) {
         let mut phase = self.core.phase.subscribe();
         self.core.phase.send_if_modified(|phase| {

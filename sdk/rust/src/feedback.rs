@@ -10,10 +10,10 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-/// What somebody says of the bot.
+/// What someone says about the bot.
 #[derive(Clone, Debug, Serialize)]
 pub struct Feedback {
-    /// Yours, 1 to 64 characters; the same again replaces the entry.
+    /// Your ID for it, 1 to 64 characters; sending it again replaces the entry.
     pub id: String,
     /// The text, up to 4,000 characters.
     #[serde(rename = "feedback")]
@@ -33,13 +33,13 @@ pub struct Submitter {
     pub id: String,
     /// The user's name on the platform.
     pub username: String,
-    /// The name to show; `None`: the username.
+    /// The name to show; `None` for the username.
     pub name: Option<String>,
-    /// A URL; `None`: the default picture.
+    /// A URL; `None` for the default image.
     pub avatar: Option<String>,
 }
 
-/// What became of a feedback call.
+/// The outcome of a feedback call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// The service has it.
@@ -64,12 +64,12 @@ impl fmt::Display for Delivery {
     }
 }
 
-/// Becomes the [`Delivery`]. It may be dropped; the feedback is sent all the same.
+/// Becomes the [`Delivery`]. It may be dropped; the feedback is sent anyway.
 #[derive(Debug)]
 pub struct PendingDelivery(oneshot::Receiver<Delivery>);
 
 impl PendingDelivery {
-    /// What became of it, if that is known by now.
+    /// The outcome, if it is known by now.
     pub fn now(&mut self) -> Option<Delivery> {
         match self.0.try_recv() {
             Ok(delivery) => Some(delivery),
@@ -96,7 +96,7 @@ fn closed() -> Delivery {
 pub(crate) struct Entry {
     /// The line of the events request.
     pub(crate) line: String,
-    /// Names it in the log.
+    /// Its name in the log.
     pub(crate) about: String,
     /// Its number in the spool.
     pub(crate) spooled: Option<u64>,

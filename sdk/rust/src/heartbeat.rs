@@ -10,7 +10,7 @@ use crate::outage::Channel;
 use crate::sender::say_connected;
 use crate::transport::{Answer, Body, Request};
 
-/// Sends one whenever the interval has passed since the last one began, or a shard has become ready; for ever.
+/// Sends one whenever the interval has passed since the last one began, or a shard has become ready; forever.
 pub(crate) async fn run(core: &Arc<Core>) {
     let mut not_before = Duration::ZERO;
     loop {
@@ -34,14 +34,14 @@ pub(crate) async fn run(core: &Arc<Core>) {
     }
 }
 
-/// Introduces the process before its first snapshot: when it started decides whose shards these are. Gives the delay after
+/// Introduces the process before its first snapshot: when it started decides whose shards these are. Returns the delay after
 /// which it is to be tried again.
 pub(crate) async fn introduce(core: &Arc<Core>) -> Option<Duration> {
     let _only_one = core.heartbeat_turn.lock().await;
     if core.lock().is_introduced { None } else { send(core, Channel::Introduction).await }
 }
 
-/// Sends one. Gives the delay after which it is to be tried again, if the service did not take it.
+/// Sends one. Returns the delay after which it is to be tried again, if the service did not take it.
 async fn send(core: &Arc<Core>, channel: Channel) -> Option<Duration> {
     {
         let mut state = core.lock();

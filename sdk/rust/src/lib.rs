@@ -1,6 +1,6 @@
 //! Keeps a bot-companion service up to date with what a Discord bot knows.
 //!
-//! See the README for how to attach it. The parts, each in a file of its own:
+//! See the README for how to attach it. The parts, each in its own file:
 //!
 //! | part | decides |
 //! |---|---|

@@ -1,8 +1,8 @@
-//! How much may wait, and how long things may take. The defaults suit every bot.
+//! Limits on sizes and times. The defaults suit every bot.
 
 use std::time::Duration;
 
-/// Every bound of the feed, under the names that the SDKs of all languages share.
+/// Every limit of the feed, under the names that all SDKs share.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Limits {
@@ -16,23 +16,23 @@ pub struct Limits {
     pub batch_bytes: usize,
     /// Bytes of a line. A longer one is not sent; in a snapshot it is sent as unavailable.
     pub line_bytes: usize,
-    /// Changes that wait. One more, and every shard is sent whole instead.
+    /// The most waiting changes. Beyond that, every shard is sent as a whole instead.
     pub changes: usize,
-    /// Feedback entries that wait. One more is refused, and its result says so.
+    /// The most waiting feedback entries. Further ones are refused, and their result says so.
     pub feedback: usize,
     /// Feedback lines of one events request: they must not keep changes waiting.
     pub feedback_lines: usize,
-    /// After any line of a guild, its member count alone is not sent for so long.
+    /// After any line about a guild, its member count alone is not sent for this long.
     pub member_count_interval: Duration,
-    /// Between two looks at subscriptions, team, and whether the service still has everything.
+    /// The time between checks of subscriptions, team, and whether the service still has everything.
     pub refresh_interval: Duration,
-    /// What one call of a callback may take.
+    /// The time limit for one callback.
     pub callback_timeout: Duration,
-    /// After a failed callback, it is asked again.
+    /// How long to wait before calling a failed callback again.
     pub callback_retry: Duration,
     /// Guilds whose callbacks run at the same time.
     pub callbacks_at_once: usize,
-    /// Pages of members per second, of all the bot's processes together; a process takes the share of its own shards.
+    /// Pages of members per second, for all of the bot's processes together; a process uses the share of its own shards.
     /// A finite number above 0, or the feed does not start.
     pub listing_rate: f64,
     /// After the first failed listing of members; doubles with each failure.
@@ -42,17 +42,17 @@ pub struct Limits {
     /// Subscriptions that the service refuses and that are left out. One more, and none are sent until the callback's
     /// answer is another one.
     pub refused_subscriptions: usize,
-    /// A request in which nothing moves for so long has failed.
+    /// A request without progress for this long has failed.
     pub stall_timeout: Duration,
-    /// A snapshot whose lines come slowly still sends what it has at least so often.
+    /// A snapshot whose lines come slowly still sends what it has at least this often.
     pub flush_interval: Duration,
     /// Delay after the first failed request; doubles with each failure.
     pub first_retry: Duration,
     /// The longest delay after a failed request.
     pub longest_retry: Duration,
-    /// A `Retry-After` beyond it is cut.
+    /// A longer `Retry-After` is shortened to this.
     pub longest_retry_after: Duration,
-    /// What closing may take.
+    /// The time limit for closing.
     pub close_timeout: Duration,
 }
 
@@ -121,7 +121,7 @@ impl Limits {
     }
 }
 
-/// Epoch seconds of a date such as `Tue, 14 Nov 2023 22:13:20 GMT`, the only form that HTTP still writes.
+/// Epoch seconds of a date like `Tue, 14 Nov 2023 22:13:20 GMT`, the only form that HTTP still writes.
 fn http_date(text: &str) -> Option<f64> {
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let mut words = text.split_ascii_whitespace().skip(1);

@@ -7,7 +7,7 @@ use crate::core::{Core, wait_until};
 use crate::marks::GuildMark;
 use crate::source::{ListingError, Page};
 
-/// Lists for ever.
+/// Lists forever.
 pub(crate) async fn run(core: &Arc<Core>) {
     loop {
         let next = core.lock().staff.next_listing(core.clock.now());

@@ -1,6 +1,6 @@
 //! The adapter for serenity, and for poise, which runs on it.
 //!
-//! serenity gives each event to its handlers in a task of its own, so that two of them may swap places. Whose role is taken
+//! serenity gives each event to its handlers in its own task, so that two of them may swap places. Whose role is taken
 //! away must not depend on that: the handlers only begin a session, and everything after it comes from a collector, which the
 //! shard calls in order.
 
@@ -30,7 +30,7 @@ pub struct SerenityCompanion {
     library: Arc<Serenity>,
 }
 
-/// Hears what the bot sees: `client_builder.event_handler(companion.handler())`.
+/// Listens to the bot's events: `client_builder.event_handler(companion.handler())`.
 pub struct SerenityHandler(SerenityCompanion);
 
 struct Serenity {
@@ -78,7 +78,7 @@ impl SerenityCompanion {
         SerenityHandler(self.clone())
     }
 
-    /// The same for a bot whose framework hears the events: call it with every event, such as in poise's `event_handler`.
+    /// The same for a bot whose framework hears the events: call it with every event, like in poise's `event_handler`.
     pub fn event(&self, context: &Context, event: &FullEvent) {
         match event {
             FullEvent::Ready { data_about_bot } => self.ready(context, data_about_bot),
@@ -194,7 +194,7 @@ impl EventHandler for SerenityHandler {
     }
 }
 
-/// serenity tells of its own waits, too, by which it avoids a 429. Those do not mean that the bot asks for too much. They last
+/// serenity also reports its own waits, which avoid a 429. Those do not mean that the bot asks for too much. They last
 /// until a moment of the clock, while Discord names whole seconds or milliseconds.
 fn is_from_discord(limit: &RatelimitInfo) -> bool {
     limit.timeout.subsec_nanos().is_multiple_of(1_000_000)

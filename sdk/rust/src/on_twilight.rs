@@ -78,7 +78,7 @@ impl TwilightCompanion {
         self
     }
 
-    /// Hears an event. Call it in the shard's own loop, not in a task per event: the order of the events counts.
+    /// Handles an event. Call it in the shard's own loop, not in a task per event, because the order of the events matters.
     pub fn update<Q>(&self, shard: &Shard<Q>, event: &Event) {
         let (companion, table) = (&self.companion, &self.table);
         self.look_at(shard);

@@ -1,4 +1,4 @@
-//! Failures in a row, and when they are worth a word.
+//! Failures in a row, and when to log them.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ impl Outage {
         self.has_failed.contains(&true)
     }
 
-    /// One more failure in a row; gives how many.
+    /// One more failure in a row; returns how many.
     pub(crate) fn count(&mut self, channel: Channel) -> u32 {
         let failures = &mut self.failures[channel.index()];
         *failures = failures.saturating_add(1);
@@ -56,7 +56,7 @@ impl Outage {
         !std::mem::replace(&mut self.is_key_refused, true)
     }
 
-    /// The service has answered. Gives how long the outage was, if it ends with that: when every channel that has
+    /// The service has answered. Returns how long the outage was, if it ends with that: when every channel that has
     /// failed was answered again.
     pub(crate) fn succeed(&mut self, channel: Channel, now: Duration) -> Option<Duration> {
         let was_on = self.is_on();

@@ -28,7 +28,7 @@ enum Step {
     MakeBatch,
 }
 
-/// Sends for ever; when the feed closes, what is left, each request once.
+/// Sends forever; when the feed closes, what is left, each request once.
 pub(crate) async fn run(core: &Arc<Core>) {
     let mut phase = core.phase.subscribe();
     let mut closing = async || drop(phase.wait_for(|phase| *phase != Phase::Open).await);
@@ -136,7 +136,7 @@ fn next_step(core: &Core, state: &mut State) -> Option<Step> {
     has_changes.then_some(Step::MakeBatch)
 }
 
-/// Gives the delay after which the same is to be tried again.
+/// Returns the delay after which the same is to be tried again.
 async fn take_step(core: &Arc<Core>, step: Step) -> Option<Duration> {
     match step {
         Step::Batch => batch::send(core).await,
@@ -340,7 +340,7 @@ async fn probe(core: &Arc<Core>) -> Option<Duration> {
     }
 }
 
-/// A snapshot or the subscriptions came too late: they are sent anew, under the number that the service expects.
+/// A snapshot or the subscriptions came too late: they are sent again, under the number that the service expects.
 fn overtaken(core: &Core, data: &Map<String, Value>) -> Option<Duration> {
     let mut state = core.lock();
     let has_moved = next_of(data) > state.next;

@@ -12,7 +12,7 @@ pub(crate) struct Settings {
     pub(crate) authorization: HeaderValue,
 }
 
-/// Why the feed cannot start: which setting is missing or wrong, and what helps. It never holds the key.
+/// Why the feed cannot start: which setting is missing or wrong, and what to do. It never contains the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingsError(String);
 

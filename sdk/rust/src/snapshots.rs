@@ -85,7 +85,7 @@ impl Snapshots {
         self.shards.insert(shard, Shard::Sending);
     }
 
-    /// The snapshot was answered; unless the shard has begun anew meanwhile, this is what it is now.
+    /// The snapshot was answered; unless the shard has begun again meanwhile, this is what it is now.
     pub(crate) fn end(&mut self, shard: u32, state: Shard) {
         if let Some(current) = self.shards.get_mut(&shard).filter(|current| **current == Shard::Sending) {
             *current = state;
@@ -98,7 +98,7 @@ impl Snapshots {
         self.shards.get(&shard).is_some_and(|state| *state != Shard::Stale)
     }
 
-    /// The service has refused the guild's line; gives what is done about it.
+    /// The service has refused the guild's line; returns what is done about it.
     pub(crate) fn refuse(&mut self, guild: u64) -> Refused {
         let refused = if self.refused.contains_key(&guild) { Refused::LeftOut } else { Refused::Unavailable };
         self.refused.insert(guild, refused);

@@ -35,7 +35,7 @@ impl Guild {
     }
 }
 
-/// How a guild is at the moment.
+/// The current state of a guild.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GuildState {
     /// The bot sees it.
@@ -55,7 +55,7 @@ pub struct Member {
     pub roles: Vec<u64>,
 }
 
-/// How one of the process's own shards is.
+/// The state of one of the process's own shards.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ShardHealth {
@@ -112,9 +112,9 @@ pub struct Page {
 pub trait Source: Send + Sync + 'static {
     /// The bot's name, as far as it is known.
     fn name(&self) -> Option<String>;
-    /// The library and its version, such as `serenity 0.12`.
+    /// The library and its version, like `serenity 0.12`.
     fn library(&self) -> Option<String>;
-    /// Into how many shards the guilds are split.
+    /// The total number of shards.
     fn shard_count(&self) -> u32;
     /// The process's own shards, as far as the library knows them.
     fn shards(&self) -> Vec<ShardHealth>;

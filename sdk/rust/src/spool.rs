@@ -1,14 +1,14 @@
 //! Feedback on disk: it outlives the process until the service has acknowledged or refused it.
 //!
 //! The file is a journal of lines: `+ NUMBER LINE` adds an entry, `- NUMBER` removes it. It is emptied when nothing is
-//! left in it, and written anew when most of it is of the past.
+//! left in it, and written again when most of it is of the past.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 
-/// A journal with more lines of the past than this, and more than it has entries, is written anew.
+/// A journal with more lines of the past than this, and more than it has entries, is written again.
 const PAST_LINES: usize = 1_000;
 
 /// The file.
@@ -42,7 +42,7 @@ impl Spool {
         self.entries.iter().map(|(number, line)| (*number, line.as_str()))
     }
 
-    /// Writes an entry. Gives its number.
+    /// Writes an entry. Returns its number.
     pub(crate) fn add(&mut self, line: &str) -> io::Result<u64> {
         let number = self.next;
         self.journal.write_all(format!("+ {number} {line}\n").as_bytes())?;

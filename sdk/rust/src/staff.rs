@@ -210,7 +210,7 @@ impl Staff {
         self.listing.as_ref().is_some_and(|listing| !listing.is_cancelled)
     }
 
-    /// Adds a page. Gives the highest id on it; `None` if the listing is not wanted any more.
+    /// Adds a page. Returns the highest id on it; `None` if the listing is not wanted any more.
     pub(crate) fn add_page(&mut self, members: &[Member]) -> Option<u64> {
         let listing = self.listing.as_mut().filter(|listing| !listing.is_cancelled)?;
         for member in members {

@@ -15,11 +15,11 @@ pub enum Level {
     Info,
     /// Something is missing or was refused.
     Warn,
-    /// Somebody has to act.
+    /// Someone has to act.
     Error,
 }
 
-/// What the feed tells a bot that listens.
+/// A notice for a bot that listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notice {
@@ -57,7 +57,7 @@ impl State {
     }
 }
 
-/// What waits to be sent.
+/// What is waiting to be sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
     /// Changes.
@@ -88,7 +88,7 @@ pub struct Counters {
     pub listing_failures: u64,
 }
 
-/// A look at the feed.
+/// The state of the feed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Status {
@@ -102,7 +102,7 @@ pub struct Status {
     pub shards: usize,
     /// Staff that is known, over all guilds.
     pub staff: usize,
-    /// What waits.
+    /// What is waiting.
     pub waiting: Waiting,
     /// The last warning or error.
     pub last_error: Option<String>,
@@ -211,7 +211,7 @@ pub(crate) fn to_tracing() -> LogSink {
 }
 
 impl Core {
-    /// A mistake of this package's own.
+    /// A bug in this package.
     pub(crate) fn say_fault(&self, panic: &(dyn Any + Send)) {
         let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
         let text = format!("a fault in this package: {}", text.unwrap_or("it panicked"));

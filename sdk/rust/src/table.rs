@@ -71,7 +71,7 @@ impl Table {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// READY: these are the guilds of the shard. Gives the session's number.
+    /// READY: these are the guilds of the shard. Returns the session's number.
     pub(crate) fn begin_session(
         &self,
         companion: &Companion,
@@ -424,7 +424,7 @@ mod tests {
         assert!(!is_ready(&companion), "the other one has not arrived again");
     }
 
-    /// serenity tells READY in a task of its own, while the shard tells what comes after it.
+    /// serenity tells READY in its own task, while the shard tells what comes after it.
     #[tokio::test]
     async fn a_guild_may_arrive_while_its_session_is_told() {
         for _ in 0..2_000 {

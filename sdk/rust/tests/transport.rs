@@ -63,7 +63,7 @@ fn read_body(stream: &mut BufReader<TcpStream>, head: &str) -> Vec<u8> {
     body
 }
 
-/// A server whose connections are handled by this; gives its address.
+/// A server whose connections are handled by this; returns its address.
 fn serve(handle: impl Fn(BufReader<TcpStream>) + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/base", listener.local_addr().unwrap());

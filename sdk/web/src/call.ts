@@ -1,4 +1,4 @@
-// One call of the service: the envelope is opened, failures become typed errors, and `Retry-After` is honoured where that is safe.
+// One call to the service: unwraps the envelope, turns failures into typed errors, and honours `Retry-After` where that is safe.
 import { CompanionError, type ErrorCode } from "./errors.js";
 
 export interface Call {
@@ -9,7 +9,7 @@ export interface Call {
   keepalive?: boolean;
   /** Whether to try again after this failure; the service said when. */
   again?: (error: CompanionError) => boolean;
-  /** Seconds that all waits together may take. */
+  /** The time limit for all waits together, in seconds. */
   patience?: number;
 }
 
@@ -33,7 +33,7 @@ export const sleep = (ms: number, signal?: AbortSignal | undefined): Promise<voi
     else signal?.addEventListener("abort", abort, { once: true });
   });
 
-/** The error that an answer which is not OK holds. */
+/** The error in an answer that isn't OK. */
 export async function failure(response: Response): Promise<CompanionError> {
   const { status, headers } = response;
   const body = (await response.json().catch(() => null)) as { message?: string; data?: { error?: ErrorCode; request_id?: string } } | null;
@@ -51,7 +51,7 @@ export async function failure(response: Response): Promise<CompanionError> {
 /** `fetch`, whose failure is typed unless it is the signal's. */
 export async function send(fetch: Fetch, url: string, init: RequestInit): Promise<Response> {
   try {
-    // The service never redirects, and another host must not get the token.
+    // The service never redirects, and other hosts must not get the token.
     return await fetch(url, { redirect: "manual", ...init });
   } catch (cause) {
     init.signal?.throwIfAborted();
@@ -75,7 +75,7 @@ export async function call<T>(fetch: Fetch, url: string, { again = isReadAgain, 
       error = await failure(response);
       signal?.throwIfAborted();
     }
-    // Everybody who was refused at the same time must not come back at the same time.
+    // Clients refused at the same time must not all come back at the same time.
     const wait = (error.retryAfter || 0.5) * (1 + Math.random() / 2);
     waited += wait;
     if (tries >= TRIES || waited > patience || !again(error)) throw error;

@@ -16,12 +16,12 @@ export interface ErrorDetails {
   cause?: unknown;
 }
 
-/** Every failure of this package but an abort. `message` is for people; program against `code`. */
+/** Every failure of this package except an abort. `message` is for people; program against `code`. */
 export class CompanionError extends Error {
   override readonly name = "CompanionError";
   /** The HTTP status; 0 without an answer. */
   readonly status: number;
-  /** Names the request in the service's log; show it to whoever wants to report a problem. */
+  /** Identifies the request in the service's log; show it to people who want to report a problem. */
   readonly requestId: string | undefined;
   /** Seconds to wait, if the service says so. */
   readonly retryAfter: number | undefined;

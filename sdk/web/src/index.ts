@@ -17,20 +17,19 @@ export type * from "./types.js";
 export interface CompanionOptions {
   /** The service's address. */
   url: string;
-  /** What keeps the session: `"local"` (all tabs, the default), `"session"` (one tab, survives a reload), `"memory"` (until a reload),
-   * or one of your own. */
+  /** Where to keep the session: `"local"` (all tabs, the default), `"session"` (one tab, survives a reload), `"memory"` (until a reload), or your own storage. */
   storage?: "local" | "session" | "memory" | SessionStorage | undefined;
-  /** In place of the global `fetch`. */
+  /** Replaces the global `fetch`. */
   fetch?: Fetch | undefined;
 }
 
 export interface SignedIn {
   user: User;
-  /** Where the user was, or what `signIn` was given: always a path of this origin. */
+  /** Where the user was, or what was passed to `signIn`: always a path on this origin. */
   returnTo: string;
 }
 
-/** What `watch` has read. After a failed read, `data` is what was read before. */
+/** The result of `watch`. After a failed read, `data` is from the previous one. */
 export interface Reading<T> {
   readonly data: T | undefined;
   readonly error: CompanionError | undefined;
@@ -47,27 +46,27 @@ export interface Companion extends Reads {
   /** Leaves for the provider's page; what stands behind an `await` may still run. The user comes back to `returnTo` (here, if not
    * given) by way of `handleCallback`. */
   signIn(options?: { returnTo?: string | undefined; signal?: AbortSignal | undefined }): Promise<void>;
-  /** On the page of the redirect address: ends the sign-in. `null` if the address is no callback. May be called twice. */
+  /** On the redirect address's page: completes the sign-in. `null` if the address isn't a callback. May be called twice. */
   handleCallback(location?: { href: string }): Promise<SignedIn | null>;
-  /** Who is signed in. The same object as long as that does not change. */
+  /** The signed-in user. The same object until that changes. */
   session(): Session | null;
-  /** Hears of each change, whichever tab made it. Gives back what takes the listener away. */
+  /** Listens for changes from any tab. Returns a function that removes the listener. */
   onSession(listener: (session: Session | null) => void): () => void;
   /** Ends this session: here at once, at the service as soon as it answers. */
   signOut(): Promise<void>;
   /** Ends all sessions of the user. If it fails, nothing has changed here. */
   signOutEverywhere(): Promise<void>;
-  /** Says which topics to read again, and first names all. Gives back what takes the listener away. */
+  /** Calls back with the topics to reload, starting with all of them. Returns a function that removes the listener. */
   live(listener: LiveListener, options?: { signal?: AbortSignal | undefined }): () => void;
   /** Reads now, whenever the topic changes (after a random part of `jitter`, 2,000 ms, and past the browser's cache), and when
-   * somebody signs in or out. */
+   * someone signs in or out. */
   watch<T>(
     topic: Topic,
     read: (options: ReadOptions) => Promise<T>,
     listener: (reading: Reading<T>) => void,
     options?: { signal?: AbortSignal | undefined; jitter?: number | undefined },
   ): Watch;
-  /** Lets go of everything, as if the page were closed. The session stays. */
+  /** Releases everything, as if the page were closed. The session stays. */
   close(): void;
 }
 
@@ -80,7 +79,7 @@ export function createCompanion(options: CompanionOptions): Companion {
   const url = options.url.replace(/\/+$/, "");
   const fetch: Fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, { credentials: "omit", ...init }));
   const key = `bot-companion:${url}`;
-  // On a server there is no page: nothing is kept, and nobody is signed in.
+  // On a server there is no page, so nothing is stored and nobody is signed in.
   const page = typeof window === "undefined" ? undefined : window;
 
   const { storage = "local" } = options;
@@ -90,7 +89,7 @@ export function createCompanion(options: CompanionOptions): Companion {
     else if (storage === "local") store = page?.localStorage;
     else if (storage === "session") store = page?.sessionStorage;
   } catch {
-    // Forbidden by the browser: in memory, then.
+    // Forbidden by the browser, so keep it in memory.
   }
 
   const channel = page && "BroadcastChannel" in page ? new page.BroadcastChannel(key) : undefined;
@@ -100,12 +99,12 @@ export function createCompanion(options: CompanionOptions): Companion {
     if (!closed) channel?.postMessage(message);
   };
   const sessions = new SessionStore(key, store, tell);
-  // Tabs with sessions of their own have streams of their own.
+  // Tabs with their own sessions have their own streams.
   const shared = channel && storage === "local" && store ? page?.navigator?.locks : undefined;
   const live = new Live(fetch, url, sessions, shared);
   const look = () => sessions.look();
   page?.addEventListener("storage", look);
-  // A page from the back/forward cache has heard nothing meanwhile.
+  // A page from the back/forward cache has missed all changes.
   page?.addEventListener("pageshow", look);
   if (channel) {
     channel.onmessage = ({ data }: { data: Message }) => {

@@ -1,4 +1,4 @@
-// The stream of changes: one for all tabs that share a session, opened again whenever it is lost.
+// The stream of changes: one for all tabs that share a session, reopened whenever it is lost.
 import { type Fetch, failure, send, sleep } from "./call.js";
 import { CompanionError } from "./errors.js";
 import type { Message, SessionStore } from "./session.js";
@@ -29,7 +29,7 @@ export class Live {
     readonly locks: LockManager | undefined,
   ) {}
 
-  /** `first`: with every topic to begin with, as a stream of its own would have it. */
+  /** `first`: with every topic to begin with, as its own stream would have it. */
   add(listener: LiveListener, first: boolean): () => void {
     const own: LiveListener = (topics) => listener(topics);
     this.#listeners.add(own);
@@ -152,7 +152,7 @@ export class Live {
       }
     } finally {
       clearTimeout(watchdog);
-      // Whatever ended it, no connection stays behind.
+      // Whatever ended it, no connection stays open.
       lost.abort();
     }
   }

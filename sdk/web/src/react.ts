@@ -1,12 +1,12 @@
 "use client";
-// React hooks on the client. Components that use the same hook share one reading.
+// React hooks for the client. Components that use the same hook share one read.
 import { type ReactElement, type ReactNode, createContext, createElement, useContext, useEffect, useRef, useSyncExternalStore } from "react";
 import type { Companion, Guild, LiveListener, ReadOptions, Reading, Status, Topic, User, Watch } from "./index.js";
 
 const Context = createContext<Companion | null>(null);
 
 export interface CompanionProviderProps {
-  /** Made once, outside of any component: `createCompanion({ url })`. */
+  /** Created once, outside any component: `createCompanion({ url })`. */
   companion: Companion;
   children?: ReactNode;
 }
@@ -15,7 +15,7 @@ export function CompanionProvider({ companion, children }: CompanionProviderProp
   return createElement(Context.Provider, { value: companion }, children);
 }
 
-/** The client that the provider was given. */
+/** The client passed to the provider. */
 export function useCompanion(): Companion {
   const companion = useContext(Context);
   if (!companion) throw new Error("Put a <CompanionProvider> around this component.");
@@ -24,13 +24,13 @@ export function useCompanion(): Companion {
 
 const nobody = () => null;
 
-/** Who is signed in, in every tab; `null` for nobody, and while a server renders. */
+/** The signed-in user, in every tab; `null` for nobody, and during server rendering. */
 export function useUser(): User | null {
   const companion = useCompanion();
   return useSyncExternalStore(companion.onSession, () => companion.session(), nobody)?.user ?? null;
 }
 
-/** `data`, `error` and `loading`, and a way to read again. */
+/** `data`, `error` and `loading`, and a way to reload. */
 export interface LiveReading<T> extends Reading<T> {
   /** Reads now; with `fresh`, the provider is asked first. */
   reload(options?: { fresh?: boolean }): void;
@@ -49,7 +49,7 @@ function makeStore<T>(companion: Companion, topic: Topic, isMine: boolean, read:
   let state = blank();
   return {
     get: () => {
-      // Somebody may have signed in or out while nobody watched.
+      // Someone may have signed in or out while nobody watched.
       if (!watch && isMine && state.loading !== (companion.session() !== null)) state = blank();
       return state;
     },
@@ -98,7 +98,7 @@ function useStores(): Stores {
 const waiting: LiveReading<never> = { data: undefined, error: undefined, loading: true, reload: () => undefined };
 const wait = () => waiting;
 
-/** The user's guilds, kept up to date. Nobody signed in: no `data`, and not `loading`. */
+/** The user's guilds, kept up to date. If nobody is signed in, there is no `data`, and it isn't `loading`. */
 export function useGuilds(): LiveReading<Guild[]> {
   const { guilds } = useStores();
   return useSyncExternalStore(guilds.subscribe, guilds.get, wait);
@@ -110,7 +110,7 @@ export function useStatus(): LiveReading<Status> {
   return useSyncExternalStore(status.subscribe, status.get, wait);
 }
 
-/** Calls the listener with the topics that have changed, as long as the component is there; first with all. */
+/** Calls the listener with the topics that have changed while the component is mounted, starting with all. */
 export function useLive(listener: LiveListener): void {
   const companion = useCompanion();
   const latest = useRef(listener);

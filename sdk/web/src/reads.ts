@@ -5,20 +5,20 @@ import type { FeedbackEntry, Guild, InvitableGuild, Me, SessionEntry, Stats, Sta
 
 export interface ReadOptions {
   signal?: AbortSignal | undefined;
-  /** Ask the provider first (guilds), and past the browser's cache (everything). */
+  /** Asks the provider first (guilds), and bypasses the browser's cache (everything). */
   fresh?: boolean | undefined;
   /** How the browser's cache is used; `live()` says when `"no-cache"` is needed. */
   cache?: RequestCache | undefined;
 }
 
 export interface Reads {
-  /** The user, the session and what the team has granted. */
+  /** The user, the session and the permissions from the team. */
   me(options?: ReadOptions): Promise<Me>;
   /** The guilds that the user and the bot share. */
   guilds(options?: ReadOptions): Promise<Guild[]>;
   /** One of them; `guild_not_found` if there is none for this user. */
   guild(id: string, options?: ReadOptions): Promise<Guild>;
-  /** Guilds that the user could invite the bot to. */
+  /** Guilds that the user could add the bot to. */
   invitableGuilds(options?: ReadOptions): Promise<InvitableGuild[]>;
   /** The user's sessions, on all devices. */
   sessions(options?: ReadOptions): Promise<SessionEntry[]>;
@@ -33,7 +33,7 @@ export interface Reads {
 /** Calls the service; with `token`, on the user's behalf. */
 export type Caller = <T>(path: string, call: Call, token: boolean) => Promise<T>;
 
-/** An id in a path. One such as `..` would name another route. */
+/** An id in a path. One like `..` would name another route. */
 function segment(id: string, error: "guild_not_found" | "session_not_found"): string {
   if (!/^[\w-]+$/.test(id) || id === "invitable") throw new CompanionError(error, "There is none with this id.", { status: 404 });
   return id;

@@ -531,7 +531,7 @@ export interface components {
             position: number;
         };
         /**
-         * @description A permission key that says who somebody is to the bot's team.
+         * @description A permission key that says who someone is to the bot's team.
          * @enum {string}
          */
         TeamPermission: "QUALITY_ASSURANCE" | "DOCWRITER" | "FOUNDER" | "EXECUTIVE" | "BOT_DEVELOPER" | "WEB_DEVELOPER" | "SUPPORT" | "MANAGEMENT" | "SERVICE_STAFF";

@@ -1,5 +1,4 @@
-// For dashboards that are rendered on a server: the token stays in a cookie that no script can read. Only web-standard `Request` and
-// `Response`, so it runs on Node, Bun, Deno and Workers.
+// For server-rendered dashboards: the token stays in a cookie that no script can read. It only uses the web-standard `Request` and `Response`, so it runs on Node, Bun, Deno and Workers.
 import { CODE_LIFE, type Fetch, call, isSignInAgain } from "./call.js";
 import { CompanionError } from "./errors.js";
 import { safePath } from "./path.js";
@@ -31,7 +30,7 @@ export interface ServerOptions {
    * come from. */
   redirectUri: string;
   cookie?: CookieOptions | undefined;
-  /** In place of the global `fetch`. */
+  /** Replaces the global `fetch`. */
   fetch?: Fetch | undefined;
 }
 
@@ -116,7 +115,7 @@ export function createServerCompanion(options: ServerOptions): ServerCompanion {
     if (/^(GET|HEAD|OPTIONS)$/.test(request.method)) return;
     const from = request.headers.get("Origin");
     const site = request.headers.get("Sec-Fetch-Site");
-    // Browsers send at least one of these with an unsafe request; whoever sends neither is not known to be this site.
+    // Browsers send at least one of these with an unsafe request; without either, it isn't known to be from this site.
     if ((from ?? site) !== null && (from ?? origin) === origin && (site ?? "same-origin") === "same-origin") return;
     throw new CompanionError("cross_site", "This request does not come from this site.", { status: 403 });
   }
@@ -135,7 +134,7 @@ export function createServerCompanion(options: ServerOptions): ServerCompanion {
       const state = random();
       const verifier = random();
       const page = await authorizePage({ ...settings, redirect_uri: redirectUri }, state, verifier);
-      // Whoever makes a browser begin one after the other must not fill its cookies.
+      // An attacker who makes a browser start many sign-ins must not fill its cookies.
       const others = [...cookiesOf(request).keys()].filter((key) => key.startsWith(begun(""))).slice(0, 1 - SIGN_INS);
       const value = `${verifier}.${pack(returnPath(returnTo))}`;
       return redirect(302, page, [...others.map((key) => cookie(key, "", 0)), cookie(begun(state), value, SIGN_IN_LIFE)]);
@@ -152,7 +151,7 @@ export function createServerCompanion(options: ServerOptions): ServerCompanion {
       const code = parameters.get("code");
       const error = parameters.get("error");
       if (error === "access_denied") throw new CompanionError(error, "You did not allow the sign-in.", { status: 403 });
-      // Anybody can write an address: only a word is repeated, and only what fits the header is sent.
+      // Anyone can write an address: only a word is repeated, and only what fits the header is sent.
       if (error !== null || !/^[!-~]{1,512}$/.test(code ?? "")) {
         const why = /^\w{1,64}$/.test(error ?? "") ? `: ${error}` : "";
         throw new CompanionError("idp_error", `The sign-in failed at the provider${why}.`, { status: 400 });
@@ -167,7 +166,7 @@ export function createServerCompanion(options: ServerOptions): ServerCompanion {
       try {
         to = returnPath(unpack(returnTo));
       } catch {
-        // The cookie is not as it was sent.
+        // The cookie was changed.
       }
       return redirect(302, to, [cookie(begun(state), "", 0), cookie(name, session.token, maxAge)]);
     },

@@ -13,9 +13,9 @@ export interface SessionStorage {
   removeItem(key: string): void;
 }
 
-/** What tabs say to each other. */
+/** Messages between tabs. */
 export interface Message {
-  /** Look at the storage again. */
+  /** Read the storage again. */
   session?: true;
   /** All sessions of the user with this id are over. */
   ended?: string;
@@ -70,7 +70,7 @@ export class SessionStore {
     try {
       if (this.storage) this.#take(this.storage.getItem(this.key));
     } catch {
-      // As if nothing had been said.
+      // Ignore it.
     }
   }
 

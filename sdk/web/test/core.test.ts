@@ -167,7 +167,7 @@ describe("the core", { skip: needsService }, () => {
     await assert.rejects(companion.handleCallback(), code("idp_error"));
     assert.equal(network.count("POST", "/auth"), 0);
 
-    // A page of the dashboard that has an error of its own is no callback.
+    // A page of the dashboard that has its own error is no callback.
     tab.goto(`${ORIGIN}/?error=too_many`);
     assert.equal(await companion.handleCallback(), null);
     assert.equal(tab.location.search, "?error=too_many");

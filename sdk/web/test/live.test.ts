@@ -42,7 +42,7 @@ describe("live", { skip: needsService }, () => {
     assert.deepEqual(heard[0], ["status", "team", "feedback", "stats"]);
     assert.deepEqual(streams(network), ["/live"]);
 
-    // A listener that comes later hears of every topic, too, without a stream of its own.
+    // A listener that comes later hears of every topic, too, without its own stream.
     const late: string[][] = [];
     companion.live((topics) => late.push(topics))();
     companion.live((topics) => late.push(topics));
@@ -198,7 +198,7 @@ describe("live", { skip: needsService }, () => {
     assert.equal(network.calls.length, called + 1);
   });
 
-  // The last one, because the service starts anew.
+  // The last one, because the service starts again.
   test("a lost stream is opened again, and nothing is missed", async () => {
     const network = new Network();
     const companion = companionIn(new Browser().tab(), network);

@@ -25,7 +25,7 @@ class Page {
   constructor(readonly tab: Tab, strict = true) {
     tab.enter();
     this.companion = createCompanion({ url: service.url, fetch: this.network.fetch });
-    // React's complaints, such as updates of what is not there any more, fail the test.
+    // React's complaints, like updates of what is not there any more, fail the test.
     console.error = (...words: unknown[]) => void this.#warnings.push(words.join(" "));
     // React looks for the page of the tab.
     Object.assign(tab, { document: this.#dom.document, event: undefined, HTMLIFrameElement: this.#dom.HTMLIFrameElement });

@@ -166,7 +166,7 @@ describe("the server's half", { skip: needsService }, () => {
       assert.equal(await signIn(companion, visitor, "owner", `/login?returnTo=${encodeURIComponent(evil)}`), "/", evil);
       const out = await companion.signOut(visitor.request("/logout", { method: "POST", headers: { Origin: SITE } }), { returnTo: evil });
       assert.equal(visitor.take(out), "/", evil);
-      // Nor one that somebody has put into the cookie.
+      // Nor one that someone has put into the cookie.
       const page = visitor.take(await companion.signIn(visitor.request("/login")));
       const [key, value] = [...visitor.cookies][0] as [string, string];
       visitor.cookies.set(key, `${value.split(".")[0]}.${Buffer.from(evil).toString("base64url")}`);
@@ -192,7 +192,7 @@ describe("the server's half", { skip: needsService }, () => {
       const out = await companion.signOut(visitor.request("/logout", { method: "POST", headers: { Origin: SITE } }), { returnTo: path });
       assert.equal(visitor.take(out), place);
     }
-    // Nor one that somebody has put into the cookie.
+    // Nor one that someone has put into the cookie.
     const visitor = new Visitor();
     const page = visitor.take(await companion.signIn(visitor.request("/login")));
     const [key, value] = [...visitor.cookies][0] as [string, string];
@@ -247,7 +247,7 @@ describe("the server's half", { skip: needsService }, () => {
       companion.api(visitor.request("/", { headers }));
       await assert.rejects(companion.signOut(visitor.request("/logout", { method: "POST", headers })), code("cross_site", 403), JSON.stringify(headers));
     }
-    // An image of another site must not sign anybody out.
+    // An image of another site must not sign anyone out.
     await assert.rejects(companion.signOut(visitor.request("/logout")), code("method_not_allowed", 405));
     assert.ok(await companion.session(visitor.request("/")));
   });

@@ -13,16 +13,16 @@ const KEY: u8 = 1;
 const CALLERS: usize = 3;
 const ASKS: usize = 2;
 
-/// Counts the calls. Plain atomics: they take no part in the schedule.
+/// Counts the calls. Plain atomics, so that shuttle doesn't schedule around them.
 #[derive(Default)]
 struct Calls {
     begun: AtomicU64,
     under_way: AtomicU64,
-    /// The latest call whose outcome somebody has.
+    /// The latest call whose result has been returned to a caller.
     delivered: AtomicU64,
 }
 
-/// Counts a call as long as it is under way, also if it is dropped.
+/// Counts a call while it is in progress, even if it is dropped.
 struct UnderWay(Arc<Calls>);
 
 impl UnderWay {
@@ -38,7 +38,7 @@ impl Drop for UnderWay {
     }
 }
 
-/// A call, which gives its number.
+/// A call that returns its number.
 async fn call(calls: Arc<Calls>) -> u64 {
     let number = calls.begun.fetch_add(1, Ordering::SeqCst) + 1;
     let under_way = UnderWay::begin(&calls);
@@ -47,7 +47,7 @@ async fn call(calls: Arc<Calls>) -> u64 {
     number
 }
 
-/// Several threads ask for the same key again and again, and check what they get.
+/// Several threads ask for the same key over and over, and check what they get.
 fn ask(loses_work: bool) -> Arc<Calls> {
     let (flights, calls) = (Arc::new(SingleFlight::new(Background { loses_work })), Arc::new(Calls::default()));
     let callers: Vec<_> = (0..CALLERS)
@@ -70,7 +70,7 @@ fn ask(loses_work: bool) -> Arc<Calls> {
     for caller in callers {
         caller.join().unwrap();
     }
-    // Nothing may be left of the calls before: the key is free.
+    // The earlier calls must leave nothing behind: the key is free.
     let begun = calls.begun.load(Ordering::SeqCst);
     let last = Arc::clone(&calls);
     let outcome = block_on(flights.join(KEY, move || call(last)).outcome());

@@ -1,13 +1,13 @@
 //! A concurrency model of the cache's mark-read-keep rule and of the single flight. It compiles the service's own files, with
-//! shuttle's locks and atomics in place of the real ones, and runs each scenario under many schedules: shuttle picks which thread goes
-//! on at every lock, atomic and await.
+//! shuttle's locks and atomics in place of the real ones, and runs each scenario under many schedules: shuttle picks which thread
+//! continues at every lock, atomic and await.
 //!
 //!     cargo run -- SCHEDULES
 //!
 //! A failing schedule is printed. `SHUTTLE_RANDOM_SEED` with the printed seed runs it again.
 #![allow(dead_code, reason = "the service's files have more in them than the model uses")]
 
-// The names by which the service's files import what the model replaces.
+// The names under which the service's files import what the model replaces.
 extern crate self as arc_swap;
 extern crate self as quick_cache;
 extern crate self as runtime;
@@ -49,7 +49,7 @@ const SCENARIOS: [(&str, fn()); 6] = [
 fn main() {
     let schedules = std::env::args().nth(1).map_or(1_000, |count| count.parse().expect("SCHEDULES is a number"));
     for (promise, scenario) in SCENARIOS {
-        // Half of the schedules switch often, the other half at a few places only: each finds what the other rarely does.
+        // Half of the schedules switch often, the other half only a few times: they find different races.
         let run = || {
             shuttle::check_random(scenario, schedules / 2);
             shuttle::check_pct(scenario, schedules - schedules / 2, SWITCHES);

@@ -1,4 +1,4 @@
-//! What stands in for parts of the service that the model does not look into. Each call is one step: no thread sees half of it.
+//! Stand-ins for the parts of the service that aren't modelled. Each call is atomic.
 
 use std::collections::HashMap;
 use std::future::{Ready, ready};
@@ -25,7 +25,7 @@ pub trait Store: Send + Sync {
 impl Store for MemoryStore {
     fn value(&self) -> u64 {
         let value = *self.value.lock().unwrap();
-        // The answer takes a while to arrive.
+        // The response takes a while to arrive.
         thread::yield_now();
         value
     }
@@ -114,7 +114,7 @@ pub mod background {
     /// Where background tasks are spawned.
     #[derive(Clone, Debug)]
     pub struct Background {
-        /// Whether some of the work is dropped, as by a runtime that shuts down.
+        /// Whether to drop some of the work, as a runtime does when it shuts down.
         pub loses_work: bool,
     }
 
@@ -132,7 +132,7 @@ pub mod background {
     }
 }
 
-/// In place of `arc_swap`.
+/// Replaces `arc_swap`.
 #[derive(Default)]
 pub struct ArcSwapOption<T>(Mutex<Option<Arc<T>>>);
 
@@ -164,7 +164,7 @@ impl<T> std::ops::Deref for Loaded<T> {
     }
 }
 
-// In place of `quick_cache`: nothing is evicted.
+// Replaces `quick_cache`, without eviction.
 pub use std::collections::hash_map::RandomState as DefaultHashBuilder;
 
 pub trait Weighter<K, V> {

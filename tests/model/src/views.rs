@@ -28,11 +28,11 @@ const READERS: usize = 2;
 const READS: usize = 2;
 const CHANGES: usize = 2;
 
-/// The service as far as a view knows it.
+/// The parts of the service that a view uses.
 struct World {
     store: Arc<MemoryStore>,
     sources: Sources,
-    /// The latest value that a writer was told is stored. A plain atomic: it takes no part in the schedule.
+    /// The latest value whose write was acknowledged. A plain atomic, so that shuttle doesn't schedule around it.
     acknowledged: AtomicU64,
 }
 
@@ -58,7 +58,7 @@ impl World {
         self.acknowledged.fetch_max(value, Ordering::SeqCst);
     }
 
-    /// As the stores do it: the counters after the commit, then the acknowledgement.
+    /// Like the stores: commit, then update the counters, then acknowledge.
     fn change(&self) {
         let value = self.commit();
         self.sources.freshness.invalidate(TOPIC);
@@ -124,7 +124,7 @@ pub(crate) fn private_view() {
     assert!(map.get_fresh(&KEY).is_some_and(|cached| cached.0 == CHANGES as u64), "the last read was not kept");
 }
 
-/// Another process changes the value, and this one hears nothing of it until the suspension is over.
+/// Another process changes the value, and this one isn't notified until the suspension ends.
 pub(crate) fn suspension() {
     let world = Arc::new(World::new());
     let slot = Arc::new(CacheSlot::new(CacheName::Team, &world.sources));
@@ -140,7 +140,7 @@ pub(crate) fn suspension() {
     });
 }
 
-/// Reads and changes at the same time, then reads once more in peace.
+/// Reads and changes at the same time, then reads once more without changes.
 fn run(world: &Arc<World>, get: impl Fn() -> u64 + Clone + Send + 'static, change: fn(&World)) {
     let readers = (0..READERS).map(|_| {
         let (world, get) = (Arc::clone(world), get.clone());

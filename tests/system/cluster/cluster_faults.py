@@ -159,7 +159,7 @@ async def the_listener_cut_off(site: Site, load: Load, mode: Mode) -> None:
 
 async def hears(replica: Replica) -> bool:
     text = replica.log.read_text(errors="replace")
-    lost, back = text.rfind("cannot be heard"), text.rfind("are heard again")
+    lost, back = text.rfind("are not arriving"), text.rfind("are arriving again")
     # It may not even have noticed yet.
     return 0 <= lost < back
 
@@ -187,7 +187,7 @@ async def commits_that_hang(site: Site, load: Load) -> None:
     load.start()
     await confirmed_by("nobody")
     await eventually(lambda: hangs(primary), "a commit hangs")
-    # Told to come back, on this replica; it happens all the same, when the standby is back.
+    # Told to come back, on this replica; it happens anyway, when the standby is back.
     await load.expect(503, "DELETE", f"{here.url}/auth", headers={"Token": token})
     began, refused = time.monotonic(), list[float]()
     while time.monotonic() - began < site.testbed.scaled(2 * OUTAGE):

@@ -28,7 +28,7 @@ LASTING = 12
 
 
 def hurried(rules: str, silence: int) -> str:
-    """The rules with less patience: nothing has to last, windows are 15 seconds, and so many seconds without a word are silence."""
+    """The rules with less patience: nothing has to last, windows are 15 seconds, and this many seconds without a word are silence."""
     rules = re.sub(r"^( +for:) .*$", r"\1 0s", rules, flags=re.MULTILINE)
     rules = re.sub(r"\[(5m|15m|1h)\]", "[15s]", rules)
     # One interval is not enough to tell how fast a disk fills.

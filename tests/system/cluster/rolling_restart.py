@@ -15,7 +15,7 @@ from .site import Site, running_site
 
 
 async def rounds(site: Site, load: Load, count: int) -> None:
-    """Restarts all replicas so many times. The load is prepared and not running."""
+    """Restarts all replicas this many times. The load is prepared and not running."""
     begin = first = len(load.answers)
     load.start()
     for number in range(1, count + 1):
@@ -27,7 +27,7 @@ async def rounds(site: Site, load: Load, count: int) -> None:
             await site.balancer.sees(replica)
             load.broken()
         if number == count:
-            # With it, whatever is still under way is answered.
+            # Lets requests in progress finish.
             await load.stop()
         answers, first = load.since(first), len(load.answers)
         failed = [answer for answer in answers if answer.status != 200]

@@ -20,7 +20,7 @@ REQUESTS = 300
 
 
 async def replace(site: Site, load: Load, number: int) -> list[Answer]:
-    """Replaces one replica under load, and lets the mix of releases serve for a while. Gives what was answered."""
+    """Replaces one replica under load, and lets the mix of releases serve for a while. Returns what was answered."""
     first, replica = len(load.answers), site.replicas[number]
     load.start()
     await replica.end()

@@ -24,7 +24,7 @@ from .provider import Provider
 
 # The service's default, in seconds.
 STORE_WAIT = 2.0
-# How long a program takes to ask the database something, on two cores with a little else to do.
+# How long a query from a new process takes on two lightly loaded cores.
 USUAL = 0.1
 
 
@@ -45,16 +45,16 @@ class Site:
     def __init__(self, testbed: Testbed, settings: dict[str, str] | None = None, certificate: Certificate | None = None) -> None:
         self.testbed, self.settings = testbed, settings or {}
         self.base_path = self.settings.get("COMPANION_HTTP_BASE_PATH", "")
-        # Whom clients trust.
+        # The CA that clients trust.
         self.trust: ssl.SSLContext | bool = certificate.trust() if certificate else True
-        # Where clients find names; a test may put its own here.
+        # Name resolution for clients; a test may replace it.
         self.names: AbstractResolver | None = None
         self.database = Pair(testbed)
         self.provider = Provider()
         self.replicas = [Replica(testbed, number, self.base_path) for number in range(1, REPLICAS + 1)]
         self.networks: list[Network] = []
         self.haproxy = Balancer(testbed, self.base_path, certificate)
-        # Where the load goes; a test may put another one here, which it ends itself.
+        # The target of the load; a test may replace it and then stops it itself.
         self.balancer: Proxy = self.haproxy
         self.key = ""
 
@@ -72,11 +72,11 @@ class Site:
                 network = Network(self.testbed.address(50 + replica.number), (self.database.primary.address, PORT))
                 await network.start()
                 self.networks.append(network)
-                # Without TLS, so that the network can read who comes.
+                # Without TLS, so that the network can read who connects.
                 self.tell(replica, f"postgres://{USER}@{network.address}:{network.port}/{USER}?sslmode=disable")
         else:
             self.connect_directly()
-        # All at once, on an empty database: that must work, too.
+        # All start at once on an empty database, which must work, too.
         await asyncio.gather(*(replica.start() for replica in self.replicas))
         await asyncio.gather(*(replica.ready() for replica in self.replicas))
         said = await output(self.replicas[0].binary, "key", "create", "--label", "cluster", env=self.replicas[0].environment)
@@ -117,7 +117,7 @@ class Site:
             await self.database.end()
             await self.provider.end()
 
-        # Also if this is called because somebody wants to stop: nothing may be left behind.
+        # Also if this is called because someone wants to stop: nothing may be left behind.
         ending = asyncio.create_task(each())
         try:
             await asyncio.shield(ending)

@@ -1,4 +1,4 @@
-"""Strangers who do what anybody can do to a service, as often as they can."""
+"""Strangers who do what anyone can do to a service, as often as they can."""
 
 from __future__ import annotations
 

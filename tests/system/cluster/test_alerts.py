@@ -33,7 +33,7 @@ from .testbed import REPOSITORY, Failed, Testbed, last_lines, output, run
 DASHBOARD = REPOSITORY / "deploy" / "grafana" / "dashboard.json"
 # Of the whole file system that is to become full, in bytes. The service takes some of it before anything is stored.
 DISK = 24 * 1024 * 1024
-# After so many seconds without a heartbeat the bot is silent, in place of 90.
+# After this many seconds without a heartbeat the bot is silent, in place of 90.
 SILENCE = 8
 # A key of the service, other than the usual one.
 NEW_KEY = f"two:{'B' * 42}A="
@@ -50,7 +50,7 @@ def check(holds: bool, what: str) -> None:
 
 
 async def files() -> set[str]:
-    """The files say what they should, and Prometheus takes them. Gives the metrics that they name."""
+    """The files say what they should, and Prometheus takes them. Returns the metrics that they name."""
     await promtool("check", "rules", str(FILES / "alerts.yml"))
     await promtool("check", "config", str(FILES / "prometheus.yml"))
     await promtool("test", "rules", str(FILES / "alerts_test.yml"))
@@ -169,7 +169,7 @@ class Users:
 
     async def sign_in(self) -> None:
         self.count += 1
-        # Somebody who never comes again, then the same person again and again.
+        # Someone who never comes again, then the same person over and over.
         code = f"{2 if self.count == 1 else 1}.{self.count}"
         async with self.session.post(f"{self.service.url}/auth", headers={"Idp-Code": code}) as response:
             await response.read()

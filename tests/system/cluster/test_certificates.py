@@ -25,7 +25,7 @@ REQUEST = f"GET /ready HTTP/1.1\r\nHost: {DIRECT}\r\n".encode()
 
 
 class Certbot:
-    """certbot with folders of its own."""
+    """certbot with its own folders."""
 
     def __init__(self, authority: Authority) -> None:
         self.authority, self.folder = authority, authority.testbed.folder / "certbot"

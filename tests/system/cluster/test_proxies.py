@@ -36,7 +36,7 @@ SETTINGS = {"COMPANION_HTTP_BASE_PATH": "/api", "COMPANION_LIMITS_REQUESTS_PER_S
 # proxies that is not for streams; the longest is 40 s.
 OUTLIVED = 45
 SNAPSHOT_BYTES = 20_000_000
-# What a connection says about itself, and what each answer has of its own: the id, whose length differs, too.
+# What a connection says about itself, and what is different in each answer: the ID, whose length differs, too.
 OF_THE_HOP = {"date", "server", "connection", "keep-alive", "transfer-encoding", "strict-transport-security", "x-request-id", "content-length"}
 # There is one bot, and it says one thing after the other.
 BOT = asyncio.Lock()
@@ -48,7 +48,7 @@ def check(holds: bool, what: str) -> None:
 
 
 class Client:
-    """Somebody with an address of their own."""
+    """Someone with their own address."""
 
     def __init__(self, site: Site, number: int) -> None:
         connector = aiohttp.TCPConnector(limit=0, ssl=site.trust, resolver=site.names, local_addr=(site.testbed.address(number), 0))
@@ -91,7 +91,7 @@ async def addresses(site: Site, proxy: Proxy, first: int) -> None:
         check(await greedy.is_refused(url, lambda _: None), "of many requests of a client, some are too many")
         seen = await other.statuses(url, BURST)
         check(set(seen) == {200}, f"another client is not refused for it: {Counter(seen)}")
-        # Each time as somebody else: were that believed, nobody would ever have asked too often.
+        # Each time as someone else: were that believed, nobody would ever have asked too often.
         everybody = await greedy.is_refused(url, lambda number: f"203.0.{number // 250}.{number % 250}")
         check(everybody, "a forged X-Forwarded-For is not believed")
         # As the proxy itself, which is exempt.
@@ -99,7 +99,7 @@ async def addresses(site: Site, proxy: Proxy, first: int) -> None:
 
 
 async def errors(site: Site, proxy: Proxy, number: int) -> None:
-    """What the service says to somebody who does something wrong comes through as it is, CORS headers included."""
+    """What the service says to someone who does something wrong comes through as it is, CORS headers included."""
     direct = site.replicas[0].url
     asked: list[tuple[int, str, str, dict[str, str], bytes | None]] = [
         (401, "GET", "/guilds", {"Origin": ORIGIN}, None),
@@ -160,7 +160,7 @@ class Stream:
 
 
 async def streams(load: Load, proxy: Proxy) -> None:
-    """What the bot changes is told at once, to everybody and to a user; and nothing cuts a stream on which little happens."""
+    """What the bot changes is told at once, to everyone and to a user; and nothing cuts a stream on which little happens."""
     timeout = aiohttp.ClientTimeout(total=None)
     async with (
         load.client.get(f"{proxy.url}/live", timeout=timeout) as public,

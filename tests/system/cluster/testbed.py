@@ -1,4 +1,4 @@
-"""The base of every test: a folder, addresses of its own, and helpers that start and end programs."""
+"""The base of every test: a folder, its own addresses, and helpers that start and end programs."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def last_lines(path: Path, count: int = 15) -> str:
 
 
 def run(program: Callable[[], Coroutine[Any, Any, None]]) -> int:
-    """Runs a program to its end, also if it is asked to stop, and says what went wrong."""
+    """Runs a program to its end, even if it is asked to stop, and says what went wrong."""
 
     async def main() -> None:
         task = asyncio.current_task()

@@ -4,7 +4,7 @@ import Ajv from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 
 const document = JSON.parse(readFileSync("openapi.json", "utf8"));
-// The document has keywords that JSON Schema does not know, such as `example`.
+// The document has keywords that JSON Schema does not know, like `example`.
 const ajv = addFormats(new Ajv({ allErrors: true, strict: false }));
 ajv.addSchema(document, "document");
 

@@ -1,4 +1,4 @@
-//! The admin listener: metrics and health, as operators and Prometheus ask for them.
+//! The admin listener: metrics and health, as requested by operators and Prometheus.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::repository::read;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Somebody who watches a service.
+/// Someone who monitors a service.
 pub struct Watcher<'a> {
     app: &'a TestApp,
     server: AdminServer,
@@ -37,7 +37,7 @@ impl<'a> Watcher<'a> {
         self.http.request(method, format!("http://{}{path}", self.server.address))
     }
 
-    /// The answer. A connection has two seconds for its request, and a machine that stands still for as long has cut it.
+    /// The answer. A connection has two seconds for its request, so a machine that stalls for as long has cut it.
     async fn asked(&self, path: &str) -> reqwest::Response {
         let mut answer = None;
         eventually("the listener answers", async || {
@@ -48,7 +48,7 @@ impl<'a> Watcher<'a> {
         answer.unwrap()
     }
 
-    /// What is said now, and not what was found out a moment ago.
+    /// The current metrics, not cached ones.
     pub async fn scrape(&self) -> Scraped {
         self.app.clock.advance(SECOND);
         self.scrape_again().await
@@ -76,7 +76,7 @@ impl<'a> Watcher<'a> {
 }
 
 impl Scraped {
-    /// The value of a series, written as it stands in the text.
+    /// The value of a series, written as in the text.
     pub fn value(&self, series: &str) -> Option<f64> {
         let found = self.0.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
         found.map(|value| value.parse().unwrap())
@@ -101,7 +101,7 @@ async fn every_metric_is_there_from_the_start() {
     let scraped = watcher.scrape().await;
     for family in list::FAMILIES {
         let is_expected = match *family {
-            // No process of a bot has reported yet.
+            // No bot process has reported yet.
             list::BOT_REPORT_AGE => false,
             list::DISK_FREE | list::DISK_SIZE => !on_postgres(),
             _ => true,
@@ -157,7 +157,7 @@ async fn requests_are_counted_by_route_and_status_on_both_paths() {
     let durations = "companion_http_request_duration_seconds_count{route=\"/\"}";
     assert_eq!(scraped.value(durations), Some(3.0));
     assert!(scraped.value("companion_cache_requests_total{cache=\"status\",outcome=\"hit\"}").unwrap() >= 3.0);
-    // A request that the middleware refuses is one, too.
+    // A request that the middleware refuses counts, too.
     let mut odd = Wire::open(app.address).await;
     odd.send("GET / HTTP/1.1\r\n\r\n").await;
     assert_eq!(odd.answer().await.unwrap().status, 400);
@@ -235,11 +235,11 @@ async fn sign_ins_provider_calls_and_sessions_are_counted() {
     assert!(scraped.value("companion_cache_requests_total{cache=\"sessions\",outcome=\"miss\"}").unwrap() >= 1.0);
     assert!(scraped.value("companion_store_operations_total{kind=\"write\",outcome=\"done\"}").unwrap() >= 2.0);
     watcher.sees("companion_provider_calls_total{call=\"guilds\",outcome=\"failed\"}", 1.0).await;
-    // What goes through a whole table is counted once per minute.
+    // Whole tables are counted once per minute.
     assert_eq!(scraped.value("companion_sessions"), Some(0.0));
     app.clock.advance(Duration::from_mins(1));
     watcher.sees("companion_sessions", 2.0).await;
-    // Five failures in a row open the circuit, which health tells and which decides nothing.
+    // Five failures in a row open the circuit, which health reports without failing.
     for _ in 0..5 {
         app.clock.advance(16 * SECOND);
         app.anon().with_token(app.user("member").await.token()).get("/guilds").await;
@@ -334,7 +334,7 @@ async fn a_store_that_fails_is_told_and_so_is_its_recovery() {
 async fn many_who_ask_at_once_share_one_probe() {
     let app = TestApp::start().await;
     let watcher = Watcher::of(&app);
-    // Each probe writes the time, and a later one if it is the same.
+    // Each probe writes the time, or a later one if it is the same.
     let last_probe_was = async |at: u64| app.folder.count(&format!("probe WHERE at = {at}")).await == 1;
     for _ in 0..2 {
         assert_eq!(watcher.health().await.0, 200);
@@ -386,14 +386,14 @@ async fn only_its_own_names_are_answered_and_no_page_may_read_it() {
 async fn connections_that_say_nothing_shut_nobody_out_of_the_admin_listener() {
     let app = TestApp::start().await;
     let watcher = Watcher::of(&app);
-    // Several times as many as there can be at once; the rest waits to be accepted.
+    // Several times as many as there can be at once; the rest wait to be accepted.
     let mut silent = Vec::new();
     for _ in 0..150 {
         silent.push(Wire::open(watcher.server.address).await);
     }
     let mut answered = 0;
     for path in ["/livez", "/metrics", "/readyz", "/health"].into_iter().cycle().take(13) {
-        // As patient as somebody who probes or scrapes.
+        // As patient as someone who probes or scrapes.
         let asked = watcher.request(Method::GET, path).timeout(5 * SECOND).send().await;
         answered += u32::from(asked.is_ok_and(|response| response.status() == 200));
     }

@@ -1,4 +1,4 @@
-//! Every limit that refuses something is counted by its name; and where the admin listener listens.
+//! Every limit that refuses something is counted by name; and where the admin listener listens.
 
 use std::net::TcpListener;
 use std::process::Command;
@@ -14,7 +14,7 @@ use crate::admin::Watcher;
 use crate::harness::binary::{Running, command, config_file, run};
 use crate::harness::{Folder, TestApp, Wire, eventually, sandbox};
 
-/// The limit was hit at least once, and no other was.
+/// Asserts that this limit was hit at least once, and no other.
 async fn only(watcher: &Watcher<'_>, limit: LimitName) {
     let series = |limit: LimitName| format!("companion_limits_hit_total{{limit=\"{}\"}}", limit.text());
     eventually(limit.text(), async || watcher.scrape().await.value(&series(limit)).unwrap() >= 1.0).await;
@@ -129,7 +129,7 @@ fn serve(folder: &Folder, settings: &str) -> Command {
     command(&["serve", "--listen", "127.0.0.1:0", "--config", config.to_str().unwrap()])
 }
 
-/// Where a process says that its metrics are.
+/// Where a process says its metrics are.
 pub async fn announced(service: &Running) -> String {
     let mark = "metrics and health are on ";
     let is_end = |letter: char| letter.is_whitespace() || letter == '"';
@@ -159,7 +159,7 @@ async fn a_port_that_was_set_and_is_taken_is_an_error_and_the_default_is_a_warni
     assert!(!output.status.success(), "{error}");
     assert!(error.contains("cannot listen on") && error.contains("set admin.listen"), "{error}");
 
-    // Another program may have the default port already, which is as good; unless it leaves it to the service.
+    // Another program may already have the default port, which is fine, unless it leaves it to the service.
     let mut told = String::new();
     for _ in 0..20 {
         let ours = TcpListener::bind("127.0.0.1:9464");
@@ -170,7 +170,7 @@ async fn a_port_that_was_set_and_is_taken_is_an_error_and_the_default_is_a_warni
             break;
         }
     }
-    assert!(told.contains("the service runs without /metrics and /health: 127.0.0.1:9464 is taken"), "{told}");
+    assert!(told.contains("running without /metrics and /health, because 127.0.0.1:9464 is in use"), "{told}");
 
     for off in ["off", ""] {
         let service = Running::start(serve(&folder, &format!("admin.listen = \"{off}\""))).await;

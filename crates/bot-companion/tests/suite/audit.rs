@@ -1,4 +1,4 @@
-//! The audit: what is written down of what happens, by whom it can be filled, and what `bot-companion audit` prints.
+//! The audit: what is recorded, who can fill it, and what `bot-companion audit` prints.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ async fn hanging_up_hides_no_refusal() {
 
 #[tokio::test]
 async fn commands_and_keys_are_written_down_and_a_forgotten_user_is_not_named() {
-    // Commands have the system's clock, which is behind the test's.
+    // Commands use the system's clock, which is behind the test's.
     let app = TestApp::builder().set("[audit]\nkeep = \"3650d\"").start().await;
     let made = said(&app, &["key", "create", "--label", "bot"]).await;
     let key = made.lines().find(|line| line.starts_with("bck_")).unwrap().to_owned();
@@ -102,7 +102,7 @@ async fn commands_and_keys_are_written_down_and_a_forgotten_user_is_not_named() 
     let commands: Vec<_> = rows.iter().filter(|row| row["kind"] == "command").map(|row| &row["detail"]).collect();
     assert_eq!(commands, ["key create", "key revoke", "users forget"]);
     let hashed = audit(&app, &["--user", &user]).await;
-    // The service may have told the provider already, which is one more.
+    // The service may already have told the provider, which is one more.
     assert!((4..=5).contains(&hashed.len()), "who knows the id finds the rows: {hashed:?}");
     assert!(hashed.iter().all(|row| row["user"].as_str().unwrap().starts_with("forgotten:")), "{hashed:?}");
 }
@@ -121,7 +121,7 @@ async fn strangers_fill_no_audit() {
 
 #[tokio::test]
 async fn what_strangers_and_users_cause_removes_no_row_of_the_operators() {
-    // Commands have the system's clock, which is behind the test's.
+    // Commands use the system's clock, which is behind the test's.
     let app = TestApp::builder().set("[audit]\nrows = 20\nkeep = \"3650d\"").start().await;
     let blocked = "80351110224678912";
     said(&app, &["users", "block", blocked]).await;

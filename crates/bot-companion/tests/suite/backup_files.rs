@@ -1,4 +1,4 @@
-//! What `backup` and `restore` say and write, beyond the drill in `upkeep.rs`.
+//! What `backup` and `restore` print and write, beyond the drill in `upkeep.rs`.
 
 use std::fs;
 use std::path::Path;
@@ -11,9 +11,9 @@ use crate::harness::terminal::typed;
 use crate::harness::{Folder, sandbox, sqlite_only};
 
 const OLD: &str = "old:QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=";
-/// Another key under another id.
+/// Another key under another ID.
 const NEW: &str = "new:QkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkI=";
-/// Another key under the id of the old one.
+/// Another key under the old one's ID.
 const WRONG: &str = "old:Q0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0M=";
 
 async fn output(config: &Path, keys: Option<&str>, arguments: &[&str]) -> std::process::Output {
@@ -53,9 +53,9 @@ async fn backup_and_restore_say_which_grants_the_keys_open() {
     with_a_grant(&config, &provider, Some(OLD)).await;
     let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let cases = [
-        (OLD, 1, "1 of 1 grant(s) in it can be opened with the keys configured here: 1 with the key old."),
+        (OLD, 1, "1 of 1 grant(s) in it can be decrypted with the keys configured here: 1 with the key old."),
         (NEW, 0, "1 grant(s) need the key old, which is not configured"),
-        (WRONG, 0, "1 grant(s) name the key old and cannot be read with it"),
+        (WRONG, 0, "1 grant(s) name the key old but cannot be read with it"),
     ];
     for (number, (keys, readable, said)) in cases.into_iter().enumerate() {
         let (text, value) = (file(&format!("text-{number}")), file(&format!("json-{number}")));
@@ -85,7 +85,7 @@ async fn a_restore_makes_no_key_and_says_where_the_old_one_belongs() {
     let config = config_file(&elsewhere, &provider, "");
     let told = done(&config, None, &["restore", file.to_str().unwrap()]).await;
     let key = elsewhere.path().join("data.db.key");
-    assert!(told.contains("0 of 1 grant(s) in it can be opened"), "{told}");
+    assert!(told.contains("0 of 1 grant(s) in it can be decrypted"), "{told}");
     assert!(told.contains(&format!("There is no key file at {}", key.display())), "{told}");
     assert!(!key.exists(), "a new key would stand where the right one belongs");
     fs::copy(folder.path().join("data.db.key"), &key).unwrap();
@@ -110,7 +110,7 @@ async fn a_backup_goes_to_standard_output_and_nowhere_else() {
     assert!(told.contains("were written to standard output") && told.contains("It holds no grants."), "{told}");
     assert_eq!(fs::read_dir(&here).unwrap().count(), 0, "a file was made");
 
-    // It is a whole backup, and nothing follows after its end.
+    // It is a complete backup, with nothing after its end.
     let file = folder.path().join("backup");
     fs::write(&file, &output.stdout).unwrap();
     done(&config, None, &["restore", file.to_str().unwrap(), "--replace"]).await;
@@ -140,7 +140,7 @@ async fn a_backup_into_a_pipe_that_is_closed_fails() {
     assert!(told.contains("could not be written to standard output"), "{told}");
 }
 
-/// The backup with another text in its header, and the checksum that goes with it.
+/// The backup with a different text in its header and the matching checksum.
 fn tampered(whole: &[u8], from: &str, to: &str) -> Vec<u8> {
     let place = whole.windows(from.len()).position(|window| window == from.as_bytes()).unwrap();
     let body = [&whole[..place], to.as_bytes(), &whole[place + from.len()..whole.len() - 32]].concat();
@@ -157,14 +157,14 @@ async fn a_tampered_backup_reaches_neither_the_terminal_nor_the_store() {
     done(&config, None, &["backup", &file("good")]).await;
     let whole = fs::read(file("good")).unwrap();
     let listed = done(&config, None, &["key", "list"]).await;
-    // The second one goes in front of the digits, which makes the number larger than any store has it.
+    // The second digit goes in front, which makes the number larger than in any store.
     let release = format!("\"release\":\"{}\"", env!("CARGO_PKG_VERSION"));
     let cases = [
         (release.as_str(), "\"release\":\"\\u001b[2J\"", "names no release"),
-        ("\"counter\":", "\"counter\":9007199254740993", "a counter that no store reaches"),
+        ("\"counter\":", "\"counter\":9007199254740993", "an impossible counter"),
     ];
     for (from, to, why) in cases {
-        // With another schema, the release is part of what is said.
+        // With another schema, the message names the release.
         for (schema, other) in [("\"schema\":", "\"schema\":"), ("\"schema\":", "\"schema\":9")] {
             let wrong = tampered(&tampered(&whole, from, to), schema, other);
             fs::write(file("wrong"), wrong).unwrap();
@@ -200,7 +200,7 @@ async fn a_key_file_of_no_use_does_not_stand_in_the_way_of_a_backup() {
     with_a_grant(&config, &provider, None).await;
     fs::write(folder.path().join("data.db.key"), "rubbish").unwrap();
     let told = done(&config, None, &["backup", folder.path().join("backup").to_str().unwrap()]).await;
-    assert!(told.contains("0 of 1 grant(s) in it can be opened"), "{told}");
+    assert!(told.contains("0 of 1 grant(s) in it can be decrypted"), "{told}");
 }
 
 #[tokio::test]

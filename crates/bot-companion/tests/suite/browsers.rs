@@ -1,4 +1,4 @@
-//! What a browser sees: who may read an answer, for how long it may be cached, and the methods that come with it.
+//! What a browser sees: who may read an answer, how long it may be cached, and the allowed methods.
 
 use provider::idp::Endpoint;
 use reqwest::Method;
@@ -286,7 +286,7 @@ async fn a_304_claims_no_length_of_its_own() {
         wire.send(request(method, "/team", &format!("If-None-Match: {etag}\r\n{body}")) + content).await;
         let head = wire.head().await.unwrap();
         assert_eq!(head.status, 304);
-        // It would be the length of the answer that the client has, which is not 0.
+        // It would be the length of the client's copy, which is not 0.
         assert!(!head.has("content-length") && !head.has("transfer-encoding"), "{method}: {head:?}");
         assert!(head.header("cache-control").starts_with("public"), "{head:?}");
     }

@@ -1,4 +1,4 @@
-//! A clock that is set wrong: nobody is signed out by it, nothing is deleted or revoked, and the operator hears of it.
+//! A clock that is set wrong: it signs nobody out, deletes or revokes nothing, and the operator is told.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::harness::{Client, Folder, START, TestApp, on_postgres};
 const TEN_DAYS: i64 = 10 * 86_400;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The service looks at its clock, and deletes what is over.
+/// Makes the service check its clock and delete what has expired.
 async fn looks_and_sweeps(app: &TestApp) -> usize {
     app.app.clock_watch.look().await;
     app.app.accounts.sweep().await.unwrap()
 }
 
-/// What an answer gives as its date.
+/// The date of an answer.
 async fn date(client: &Client) -> Time {
     let answer = client.get("/").await;
     let date = httpdate::parse_http_date(answer.header("date")).unwrap();
@@ -44,7 +44,7 @@ async fn a_clock_that_is_wrong_for_a_moment_ends_no_session_and_revokes_nothing(
             assert!(is_alive(&user).await);
             app.clock.advance(5 * SECOND);
         }
-        assert_eq!(app.clock.now(), was.after(75 * SECOND), "the old time goes on");
+        assert_eq!(app.clock.now(), was.after(75 * SECOND), "the service keeps the old time");
         assert_eq!(date(&app.anon()).await, app.clock.now());
         let scraped = watcher.scrape().await;
         assert_eq!(scraped.value("companion_clock_steps_total"), Some(f64::from(u32::try_from(round).unwrap()) + 1.0));
@@ -95,7 +95,7 @@ async fn nothing_expires_right_after_a_start() {
     let app = builder.set("sessions.idle = \"1m\"\nsessions.absolute = \"1m\"\naudit.keep = \"1h\"").start().await;
     let user = app.user("owner").await;
     app.app.audit.flush(true).await;
-    // All of it is long over: what another process left, or a clock that is wrong.
+    // All of it expired long ago: another process left it, or a clock is wrong.
     app.folder.sql("UPDATE sessions SET created = 1, last_seen = 1; UPDATE audit SET at = 1").await;
     app.app.freshness.invalidate_all();
     user.get("/guilds").await.refused(401, "token_invalid");
@@ -134,7 +134,7 @@ async fn with_postgresql_the_databases_clock_is_the_second_witness() {
     let app = builder.start().await;
     assert_eq!(app.app.store.time().await.unwrap(), Some(START));
     let user = app.user("owner").await;
-    // The machine's clock is set, the database's is not: it is not believed, however long it stands.
+    // The machine's clock is set, the database's is not: it is not trusted, however long it holds.
     app.clock.set(TEN_DAYS);
     assert_eq!(looks_and_sweeps(&app).await, 0);
     for _ in 0..20 {
@@ -143,7 +143,7 @@ async fn with_postgresql_the_databases_clock_is_the_second_witness() {
         assert_eq!(looks_and_sweeps(&app).await, 0);
         assert!(is_alive(&user).await);
     }
-    // Both were set: it is believed at once, and nothing is deleted until it has stood.
+    // Both were set: it is trusted at once, and nothing is deleted until it has held.
     let mut set = app.clock.now().after(Duration::from_hours(240));
     shows(set).await;
     assert_eq!(looks_and_sweeps(&app).await, 0);
@@ -151,14 +151,14 @@ async fn with_postgresql_the_databases_clock_is_the_second_witness() {
     user.get("/guilds").await.refused(401, "token_invalid");
     assert_eq!((app.folder.count("sessions").await, app.folder.count("revocations").await), (1, 0));
     for _ in 0..10 {
-        // In steps over which the two still agree, because the service may look in between.
+        // In steps small enough for the two to agree, because the service may check in between.
         app.clock.advance(STANDING / 10);
         set = set.after(STANDING / 10);
         shows(set).await;
     }
     looks_and_sweeps(&app).await;
     assert_eq!(app.folder.count("sessions").await, 0);
-    // The database's clock alone is wrong: time goes on, and nothing is deleted.
+    // Only the database's clock is wrong: time continues, and nothing is deleted.
     let user = app.user("owner").await;
     shows(app.clock.now().after(Duration::from_hours(1))).await;
     app.app.clock_watch.look().await;

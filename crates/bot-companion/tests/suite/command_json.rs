@@ -1,4 +1,4 @@
-//! `--json` on commands that change something, and on `dev`: one JSON object on standard output, for programs.
+//! `--json` on commands that change something, and on `dev`: one JSON object on standard output.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ async fn done(config: &Path, arguments: &[&str]) -> Value {
     value
 }
 
-/// The names of an object's fields, in their order.
+/// The names of an object's fields, in order.
 fn fields(value: &Value) -> Vec<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
 }

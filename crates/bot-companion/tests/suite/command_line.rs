@@ -1,4 +1,4 @@
-//! The commands that answer and end, and `dev`.
+//! Commands that print something and exit, and `dev`.
 
 use std::process::Command;
 
@@ -84,7 +84,7 @@ async fn check_looks_into_the_certificate_files() {
     let config = config_file(&folder, &provider, &format!("tls = {{ cert = \"{0}\", key = \"{0}\" }}", file.display()));
     let (code, _, error) = outcome(&["check", "--config", config.to_str().unwrap()]).await;
     assert_eq!(code, 78);
-    assert!(error.contains("not-a-certificate.pem") && error.contains("tls.cert names a PEM file"), "{error}");
+    assert!(error.contains("not-a-certificate.pem") && error.contains("tls.cert must name a PEM file"), "{error}");
 }
 
 #[tokio::test]
@@ -166,7 +166,7 @@ async fn dev_listens_on_loopback_only() {
     let data = folder.path().join("dev");
     let (code, _, error) = outcome(&["dev", "--listen", "0.0.0.0:0", "--data", data.to_str().unwrap()]).await;
     assert_eq!(code, 64);
-    assert!(error.contains("loopback only: give --listen 127.0.0.1:PORT"), "{error}");
+    assert!(error.contains("only listens on loopback: use --listen 127.0.0.1:PORT"), "{error}");
     assert!(!data.exists());
 }
 
@@ -186,7 +186,7 @@ async fn dev_does_what_its_banner_says() {
     let mut roles = Vec::new();
     let mut last = None;
     for person in people.split(", ") {
-        // A person's name works as a code again and again.
+        // A person's name works as a code any number of times.
         for _ in 0..2 {
             let answer = client.post("/auth").header("Idp-Code", person).send().await;
             assert_eq!(answer.status, 200, "{person}: {}", answer.text());
@@ -212,7 +212,7 @@ async fn dev_does_what_its_banner_says() {
         ]
     );
 
-    // The limit last: while it lasts, the provider is not asked at all.
+    // The limit comes last: while it lasts, the provider is not called at all.
     for (code, status, error) in [
         ("refused", 401, "idp_code_rejected"),
         ("down", 502, "idp_unavailable"),

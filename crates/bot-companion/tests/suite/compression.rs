@@ -6,7 +6,7 @@ use reqwest::Method;
 
 use crate::harness::{Answer, Client, ORIGIN, TestApp, feedback, guild, listed, subscription, team, team_member};
 
-/// A service whose every answer but the totals is over 1 KB, and a session that sees all of it.
+/// A service whose answers, except the totals, are all over 1 KB, and a session that sees all of them.
 async fn start() -> (TestApp, Client) {
     let app = TestApp::start().await;
     app.sandbox.edit("member", |person| person.guilds = (1..=4).map(|number| listed(number, 8)).collect());
@@ -37,7 +37,7 @@ async fn long_answers_that_are_cached_are_compressed_for_who_accepts_it() {
         assert!(!plain.has("content-encoding"), "{path}");
         let vary = if path.starts_with("/guilds") { "origin, accept-encoding" } else { "accept-encoding" };
         assert_eq!(plain.header("vary"), vary, "{path}");
-        // The first is compressed for this request, the second is there.
+        // The first is compressed for this request, the second is cached.
         for _ in 0..2 {
             let answer = get(&member, path, "gzip, br", "").await;
             assert_eq!((answer.status, answer.header("vary")), (200, vary), "{path}");

@@ -1,4 +1,4 @@
-//! Connections that behave badly: slow, silent, half, too many. None waits for ever, and none is in another's way.
+//! Connections that behave badly: slow, silent, half-open, too many. None waits forever, and none gets in another's way.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ async fn a_request_whose_headers_never_end_is_sent_away_after_10_seconds() {
     let mut slow = Wire::open(app.address).await;
     assert_eq!(slow.get("/").await.status, 200);
     slow.send("GET /team HTTP/1.1\r\nHos").await;
-    // All of it is less than the 75 s after which an idle connection would go.
+    // All of it is less than the 75 s after which an idle connection would be closed.
     slow.sent_away(&app, 11 * SECOND, 6).await;
 }
 
@@ -25,7 +25,7 @@ async fn headers_that_trickle_in_do_not_buy_time() {
     assert_eq!(slow.get("/").await.status, 200);
     slow.send("GET /team HTTP/1.1\r\n").await;
     let mut turned = Duration::ZERO;
-    // Each byte comes well within the limit; once the service has let go, sending fails.
+    // Each byte comes well within the limit; once the service gives up, sending fails.
     eventually("the trickle is cut", async || {
         if turned < 60 * SECOND {
             app.clock.advance(SECOND);
@@ -49,7 +49,7 @@ async fn an_idle_connection_stays_for_75_seconds_and_not_longer() {
     let mut idle = Wire::open(app.address).await;
     for _ in 0..3 {
         assert_eq!(idle.get("/").await.status, 200);
-        // The silent one goes first, which shows that the service has looked after its connections.
+        // The silent one goes first, which shows that the service has checked its connections.
         let mut silent = Wire::open(app.address).await;
         let before = app.clock.now();
         silent.sent_away(&app, 11 * SECOND, 5).await;
@@ -79,7 +79,7 @@ async fn a_client_that_does_not_read_its_answers_is_sent_away_and_holds_nobody_u
     let app = TestApp::start().await;
     let mut deaf = Wire::open(app.address).await;
     let flood = request("GET", "/openapi.json", "").repeat(50);
-    // Once the buffers between us are full, the service stops reading, and so sending waits.
+    // Once the buffers in between are full, the service stops reading, so sending blocks.
     while tokio::time::timeout(Duration::from_millis(300), deaf.try_send(&flood)).await.is_ok() {}
     assert_eq!(app.anon().get("/").await.status, 200);
     eventually("the deaf client is cut", async || {
@@ -110,8 +110,8 @@ async fn a_client_that_closes_its_side_after_asking_gets_a_whole_answer_or_none(
         let mut half = Wire::open(app.address).await;
         half.send(request("GET", path, "")).await;
         half.half_close().await;
-        // Whoever has closed their side may as well have left, and then the work is not worth doing; half an answer fails
-        // in `answer`.
+        // A client that has closed its side may as well have left, so the work isn't worth doing; half an answer fails in
+        // `answer`.
         if let Some(answer) = half.answer().await {
             assert_eq!(answer.status, if path == "/nowhere" { 404 } else { 200 });
         }
@@ -132,7 +132,7 @@ async fn a_client_that_leaves_in_the_middle_of_a_sign_in_does_not_break_it_for_t
     let (again, ()) = tokio::join!(app.sign_in(&code), async {
         hold.release();
     });
-    // Either it joined the exchange that was still running, or it came after it and is refused as used.
+    // Either it joined the exchange that was still running, or it came later and is refused as used.
     assert!(matches!(again.status, 200 | 401), "{}", again.text());
     assert_eq!(app.sandbox.calls(Endpoint::Token), 1);
     app.user("owner").await;
@@ -208,7 +208,7 @@ async fn hundreds_of_slow_connections_leave_room_for_everybody_else() {
         let _ = slow.try_send("GET / HTTP/1.1\r\nX-Slow: ").await;
         flood.push(slow);
     }
-    // Of those that have waited equally long anyone may have to go; on this clock that would be everybody.
+    // Among those that have waited equally long, any may have to go; on this clock that would be all of them.
     eventually("the flood is there", async || app.app.metrics.accepted.get() >= 500).await;
     app.clock.advance(SECOND);
     let user = app.user("owner").await;
@@ -216,7 +216,7 @@ async fn hundreds_of_slow_connections_leave_room_for_everybody_else() {
         app.clock.advance(Duration::from_millis(100));
         assert_eq!(app.anon().get("/").await.status, 200);
         assert_eq!(user.get("/guilds").await.status, 200);
-        // A fresh connection gets in as well.
+        // A new connection gets in as well.
         assert_eq!(Wire::open(app.address).await.get("/team").await.status, 200);
     }
     let last = flood.last_mut().unwrap();
@@ -224,7 +224,7 @@ async fn hundreds_of_slow_connections_leave_room_for_everybody_else() {
     assert_eq!(app.anon().get("/").await.status, 200);
 }
 
-/// A request whose body is awaited: the service has asked for it.
+/// A request whose body the service is waiting for.
 async fn without_body(app: &TestApp) -> Wire {
     let mut wire = Wire::open(app.address).await;
     wire.send(request("POST", "/auth", "Idp-Code: x\r\nExpect: 100-continue\r\nContent-Length: 10\r\n")).await;
@@ -305,7 +305,7 @@ async fn at_the_connection_limit_an_idle_served_client_makes_room_before_a_new_o
     let app = TestApp::builder().set("[limits]\nconnections = 2").start().await;
     let mut newcomer = Wire::open(app.address).await;
     newcomer.send("GET / HTTP/1.1\r\n").await;
-    // Each comes at the connection limit and gets in all the same.
+    // Each arrives at the connection limit and still gets in.
     let mut served = Vec::new();
     for _ in 0..5 {
         let mut wire = Wire::open(app.address).await;

@@ -1,4 +1,5 @@
-//! What a dashboard asks beside the guild list: how to sign in, who is signed in, one guild, and where the bot could be added.
+//! What a dashboard requests besides the guild list: how to sign in, who is signed in, one guild, and where the bot could be
+//! added.
 
 use std::time::Duration;
 
@@ -94,7 +95,7 @@ async fn a_user_sees_who_they_are_until_when_and_what_the_team_grants_them() {
     app.bot_says([team(vec![])]).await;
     assert_eq!(owner.get("/me").await.data()["team"], json!([]));
 
-    // What they are called now is known from the next sign-in on, in every session of theirs.
+    // A new name is known from the next sign-in on, in all of the user's sessions.
     app.sandbox.edit("owner", |person| person.global_name = Some("New name".to_owned()));
     app.user("owner").await;
     assert_eq!(owner.get("/me").await.data()["user"]["name"], "New name");
@@ -129,7 +130,7 @@ async fn one_guild_is_shown_as_on_the_list_and_no_other_is_told_apart() {
         assert_eq!((one.status, one.data()), (200, list.data()[index].clone()));
         assert_eq!((one.header("age"), one.header("cache-control")), (list.header("age"), "no-store"));
     }
-    // Theirs without the bot, the bot's without them, nobody's, and what is no id at all.
+    // Theirs without the bot, the bot's without them, nobody's, and an invalid ID.
     let mut bodies = Vec::new();
     for id in ["1", "4", "99", "0", "none", "02", "99999999999999999999999", "%ff"] {
         let refused = member.get(&format!("/guilds/{id}")).await.refused(404, "guild_not_found");
@@ -203,7 +204,7 @@ async fn the_bot_can_be_added_where_it_is_known_to_be_missing_and_the_user_may_m
     assert_eq!(invitable(&member).await, ["a with icon"]);
     assert_eq!(bot.events(2, &[json!({"type": "guild_gone", "id": "2"})]).await.status, 200);
     assert_eq!(invitable(&member).await, ["a with icon", "has the bot"]);
-    // A snapshot that names nothing covers all the same.
+    // A snapshot that contains nothing still covers its shard.
     assert_eq!(bot.guilds((1, 0), 3, &[]).await.status, 200);
     assert_eq!(invitable(&member).await, ["a with icon", "b", "has the bot"]);
     assert_eq!(app.sandbox.calls(Endpoint::Guilds), calls, "the stored list is enough");

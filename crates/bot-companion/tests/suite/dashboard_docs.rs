@@ -1,4 +1,4 @@
-//! The examples of `docs/dashboard.md`, run as they stand: one shell runs every command on the page, from top to bottom.
+//! The examples in `docs/dashboard.md`, run as written: one shell runs every command on the page, from top to bottom.
 
 use std::fmt::Write as _;
 use std::process::{Command, Stdio};
@@ -13,11 +13,11 @@ use crate::switches::{Dev, json};
 
 const MARK: &str = "\n@@@ the next command\n";
 
-/// Addresses of `make run`, which the page shows.
+/// The addresses of `make run`, as shown on the page.
 const SERVICE: &str = "127.0.0.1:8080";
 const SANDBOX: &str = "127.0.0.1:8081";
 
-/// A stream does not end by itself: of a call with `-sN`, only the first event is waited for.
+/// A stream does not end on its own: for a call with `-sN`, only the first event is waited for.
 const FIRST_EVENT: &str = r#"
 curl() {
     if [[ " $* " != *" -sN "* ]]; then command curl "$@"; return; fi
@@ -33,7 +33,7 @@ curl() {
 }
 "#;
 
-/// The commands of the page, each with the output that the page shows. A block may be indented, as part of a list.
+/// The commands on the page, each with the output that the page shows. A block may be indented as part of a list.
 fn examples(page: &str) -> Vec<(String, String)> {
     let mut examples: Vec<(String, String)> = Vec::new();
     for block in page.split("```console\n").skip(1) {
@@ -50,7 +50,7 @@ fn examples(page: &str) -> Vec<(String, String)> {
     examples
 }
 
-/// Whether a text is as the page shows it; `…` stands for anything.
+/// Whether a text matches what the page shows; `…` matches anything.
 fn is_as(shown: &str, text: &str) -> bool {
     let (shown, text) = (shown.trim_end(), text.trim_end());
     let mut parts = shown.split('…');
@@ -61,7 +61,7 @@ fn is_as(shown: &str, text: &str) -> bool {
         rest = &rest[found + part.len()..];
         last = Some(part);
     }
-    // What is shown last ends the text.
+    // The last part must end the text.
     last.map_or(rest.is_empty(), |part| text.ends_with(part))
 }
 

@@ -1,4 +1,4 @@
-//! The drain: what was asked for in time is answered, and nothing that only waits holds it up.
+//! The drain: requests that came in time are answered, and nothing that only waits holds it up.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -39,7 +39,7 @@ async fn a_request_in_flight_is_finished_and_new_connections_are_refused() {
 
 #[tokio::test]
 async fn idle_and_silent_connections_do_not_hold_it_up() {
-    // Nothing but the service's own decision can end these: neither the clock nor the limit comes to its help.
+    // Only the service's own decision can end these: neither the clock nor the limit helps.
     let mut app = TestApp::builder().set("limits.drain_timeout = \"10m\"").start().await;
     let mut idle = Wire::open(app.address).await;
     assert_eq!(idle.get("/").await.status, 200);
@@ -70,7 +70,7 @@ async fn every_request_that_was_sent_before_it_began_is_answered() {
             assert_eq!(wire.get("/").await.status, 200);
             known.push(wire);
         }
-        // Some on connections that the service knows, some on new ones that it has perhaps not even accepted.
+        // Some on connections that the service knows, some on new ones that it may not even have accepted.
         for wire in &mut known {
             wire.send(request("GET", "/team", "")).await;
         }
@@ -128,7 +128,7 @@ async fn after_the_delay_it_drains() {
     app.stopped().await;
 }
 
-/// What one client saw: sessions that it was given.
+/// Returns the sessions that one client was given.
 async fn hammer(address: SocketAddr, codes: Vec<String>, keep_alive: bool) -> usize {
     let mut given = 0;
     let mut kept: Option<Wire> = None;
@@ -140,8 +140,8 @@ async fn hammer(address: SocketAddr, codes: Vec<String>, keep_alive: bool) -> us
                 Err(_) => break,
             },
         };
-        // A connection that is closed before any answer is a request that was not accepted; the caller checks that nothing
-        // came of it. An answer that breaks off fails in `answer`.
+        // A connection closed before any answer is a request that was not accepted; the caller checks that it had no effect. An
+        // incomplete answer fails in `answer`.
         if wire.try_send(request("POST", "/auth", &format!("Idp-Code: {code}\r\n"))).await.is_err() {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Every row of the contract's table of errors, but for those of the provider and of the feed.
+//! Every row of the contract's error table, except those of the provider and the feed.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use secrecy::ExposeSecret;
 
 use crate::harness::{Answer, Client, TestApp, eventually, id, raw};
 
-/// Everything that wants a session.
+/// Everything that needs a session.
 const WITH_TOKEN: [(Method, &str); 5] = [
     (Method::GET, "/guilds"),
     (Method::GET, "/sessions"),
@@ -21,7 +21,7 @@ const WITH_TOKEN: [(Method, &str); 5] = [
     (Method::DELETE, "/auth"),
 ];
 
-/// A token of the right shape that nobody has.
+/// A well-formed token that nobody has.
 fn made_up(kind: TokenKind) -> String {
     token::generate(kind, secret_bytes).expose_secret().to_owned()
 }
@@ -30,7 +30,7 @@ async fn sign_in_with(client: &Client, headers: &[(&str, &[u8])]) -> Answer {
     headers.iter().fold(client.post("/auth"), |call, (name, value)| call.header(name, value)).send().await
 }
 
-/// Sends these very bytes and reads what comes back, whose body is of a known length.
+/// Sends exactly these bytes and reads the answer, whose body has a known length.
 async fn exchanged(app: &TestApp, request: &str) -> Answer {
     let text = raw(app.address, request.as_bytes()).await;
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
@@ -340,7 +340,7 @@ async fn a_bug_is_a_500_that_tells_nothing_internal() {
     }
 }
 
-/// No SQL, no file, no words of the store's.
+/// Asserts that there is no SQL, no file name, and nothing from the store.
 fn assert_nothing_internal(answer: &Answer) {
     let text = answer.text().to_lowercase();
     for word in ["sql", "table", "lock", "busy", "data.db", "code_claims", "store failed", "/"] {

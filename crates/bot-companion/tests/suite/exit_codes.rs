@@ -1,4 +1,4 @@
-//! What a command's exit code says, and what it refuses to do without a configuration.
+//! What a command's exit code means, and what it refuses to do without a configuration.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::harness::{Folder, sandbox};
 type Words<'a> = &'a [&'a str];
 type Variables<'a> = &'a [(&'a str, &'a str)];
 
-/// Exit code and everything that was said, of a command in this folder.
+/// Exit code and all output of a command in this folder.
 async fn outcome(folder: &Path, arguments: Words<'_>, variables: Variables<'_>) -> (i32, String) {
     let mut command = command(arguments);
     command.current_dir(folder).envs(variables.iter().copied());
@@ -91,7 +91,7 @@ async fn no_command_makes_a_store_in_the_current_folder_without_a_configuration(
     let keys: serde_json::Value = serde_json::from_str(&said).unwrap();
     assert_eq!((code, keys[0]["label"].as_str()), (0, Some("lantern")), "{said}");
     assert!(keys[0]["created"].as_str().unwrap().ends_with('Z') && keys[0]["revoked"].is_null(), "{said}");
-    // Once there is one, it is used without further words.
+    // Once there is one, it is used without further ado.
     std::fs::rename(here.join("other.db"), here.join("bot-companion.db")).unwrap();
     let (code, said) = outcome(&here, &create, &[]).await;
     assert_eq!(code, 0, "{said}");

@@ -1,5 +1,5 @@
-//! The fast path for hot reads and the router answer byte for byte alike. A body of one byte, which nobody defined, is what the
-//! fast path declines; so the same request with and without it goes the two ways.
+//! The fast path for hot reads and the router answer identically, byte for byte. The fast path declines a request with a
+//! one-byte body, which no route defines, so the same request with and without it goes both ways.
 
 use domain::{Change, Permission};
 use provider::idp::Endpoint;
@@ -10,14 +10,14 @@ use crate::harness::{
     Answer, ORIGIN, TestApp, Wire, feedback, guild, listed, request, subscription, team, team_member,
 };
 
-/// A service with one entry of everything, every answer of which is warm, and a session's token.
+/// A service with one entry of everything, all answers cached, and a session's token.
 async fn warm() -> (TestApp, String) {
     let app = TestApp::start().await;
     app.sandbox.edit("member", |person| person.guilds = vec![listed(1, 0)]);
     app.bot_says([
         Change::Guild(guild(1, "one", MEMBER)),
         Change::Subscription(subscription(MEMBER, &[1], None)),
-        // One entry: a draw of it is the same for every seed.
+        // One entry: its draw is the same for every seed.
         Change::Feedback(feedback("a", 5)),
         // Long enough to be compressed.
         team((1..9).map(|place| team_member(MEMBER, "Pip", "support", place, &[Permission::Support])).collect()),
@@ -32,7 +32,7 @@ async fn warm() -> (TestApp, String) {
     (app, token)
 }
 
-/// Everything of an answer that must not depend on the way.
+/// The parts of an answer that must not depend on the path taken.
 fn comparable(answer: &Answer) -> (u16, Vec<(String, String)>, String) {
     let mut headers: Vec<_> = answer
         .headers
@@ -96,7 +96,7 @@ async fn both_ways_refuse_with_the_same_bytes() {
     let hold = app.sandbox.hold(Endpoint::Token);
     let running = tokio::spawn(app.anon().post("/auth").header("Idp-Code", app.sandbox.issue_code("member")).send());
     hold.arrived(1).await;
-    // What comes twice is for the router. A body is no use here: a refusal leaves it unread, and closes the connection.
+    // Duplicates go to the router. A body is no use here: a refusal leaves it unread, and closes the connection.
     let twice = [("Cache-Control", "max-age=0"), ("Cache-Control", "max-age=0")];
     let origins: [&[(&str, &str)]; 3] = [&[], &[("Origin", ORIGIN)], &[("Origin", "https://evil.example")]];
     for origin in origins {
@@ -143,7 +143,7 @@ async fn it_does_not_matter_whether_hyper_has_parsed_a_request() {
         let mut wire = Wire::open(app.address).await;
         wire.send(written(path, headers)).await;
         let alone = wire.answer().await.unwrap();
-        // Two at once are left to hyper, and so is all that follows.
+        // Two at once are left to hyper, and so is everything after them.
         wire.send([written("/ready", &[]), written(path, headers)].concat()).await;
         assert_eq!(wire.answer().await.unwrap().status, 200);
         let second = wire.answer().await.unwrap();

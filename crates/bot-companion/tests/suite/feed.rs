@@ -1,4 +1,4 @@
-//! What the bot says and how it counts: order, repeats, gaps, ownership, and what people see of it.
+//! What the bot sends and how it counts: order, repeats, gaps, ownership, and what people see of it.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ async fn events_are_applied_once_in_order_and_without_gaps() {
     assert_eq!(counted(&bot.events(1, &first).await), (0, 2, 3), "a repeat changes nothing");
     let gap = bot.events(4, &[gone(1)]).await.refused(409, "resync_required");
     assert_eq!(gap.data()["next"], 3);
-    // The second was applied before: only the third counts.
+    // The second was applied before, so only the third counts.
     assert_eq!(counted(&bot.events(2, &[gone(1), event("guild", guild(3, "c"))]).await), (1, 1, 4));
     assert_eq!(names(&member.guilds().await), ["a", "b", "c"]);
     assert_eq!(counted(&bot.events(4, &[]).await), (0, 0, 4));
@@ -91,7 +91,7 @@ async fn a_snapshot_is_the_whole_truth_of_its_shard_and_of_no_other() {
     assert_eq!(names(&member.guilds().await), ["a", "b", "d", "e"], "an outage is no departure");
     let foreign = bot.guilds((2, 1), 1, &[guild(2, "b")]).await.refused(422, "line_invalid");
     assert!(foreign.text().contains("belongs to shard 0 of 2"), "{}", foreign.text());
-    // Resharding: whatever count wrote them, the guilds of the new shard are replaced.
+    // Resharding: whichever count wrote them, the guilds of the new shard are replaced.
     assert_eq!(counted(&bot.guilds((1, 0), 1, &[guild(6, "f")]).await), (1, 0, 1));
     assert_eq!(names(&member.guilds().await), ["f"]);
     let state = bot.state().await;
@@ -107,7 +107,7 @@ async fn a_snapshot_that_events_overtook_is_outdated() {
     let late = bot.guilds((1, 0), 1, &[guild(2, "b")]).await.refused(409, "snapshot_outdated");
     assert_eq!(late.data()["next"], 2);
     assert_eq!(names(&member.guilds().await), ["a"]);
-    // After a gap the snapshot says where the numbers go on.
+    // After a gap, the snapshot says where the numbers continue.
     assert_eq!(counted(&bot.guilds((1, 0), 9, &[guild(2, "b")]).await), (1, 0, 9));
     assert_eq!(counted(&bot.events(9, &[event("guild", guild(3, "c"))]).await), (1, 0, 10));
     assert_eq!(names(&member.guilds().await), ["b", "c"]);
@@ -151,7 +151,7 @@ async fn two_clusters_do_not_disturb_each_other_and_a_later_one_takes_over() {
     let (a, b) = tokio::join!(old.events(1, &renamed), second.events(1, &added));
     assert_eq!((counted(&a), counted(&b)), ((1, 0, 2), (1, 0, 2)));
     assert_eq!(names(&member.guilds().await), ["a2", "b"]);
-    // A rolling restart: what the old process still says of the shard is ignored and counted.
+    // A rolling restart: what the old process still sends about the shard is ignored and counted.
     assert_eq!(counted(&new.guilds((2, 1), 1, &[guild(1, "a3")]).await), (1, 0, 1));
     assert_eq!(counted(&old.events(2, &[gone(1)]).await), (0, 1, 3));
     let outranked = old.guilds((2, 1), 3, &[guild(3, "c"), guild(5, "e")]).await;

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::harness::binary::{Running, command, config_file, run};
 use crate::harness::{Client, Folder, TestApp, eventually};
 
-/// Runs a command with this configuration; gives whether it succeeded, and both outputs.
+/// Runs a command with this configuration, and returns whether it succeeded and both outputs.
 async fn said(config: &Path, arguments: &[&str]) -> (bool, String) {
     let mut command = command(arguments);
     command.arg("--config").arg(config);

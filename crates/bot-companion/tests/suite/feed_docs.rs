@@ -1,4 +1,4 @@
-//! The examples of `docs/feed.md`, run as they stand.
+//! The examples in `docs/feed.md`, run as written.
 
 use std::fmt::Write as _;
 use std::process::{Command, Stdio};
@@ -11,12 +11,12 @@ use crate::repository::read;
 
 const MARK: &str = "\n@@@ the next example\n";
 
-/// The blocks of code of a page: their language and their text.
+/// The code blocks of a page: their language and text.
 fn blocks(page: &str) -> Vec<(&str, &str)> {
     page.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n')).collect()
 }
 
-/// Each block that is meant to run, with the block that shows what comes of it.
+/// Each block that should run, with the block that shows its result.
 fn examples(page: &str) -> Vec<(&str, Option<(&str, &str)>)> {
     let blocks = blocks(page);
     let shown = |place: usize| blocks.get(place + 1).copied().filter(|(kind, _)| matches!(*kind, "json" | "text"));
@@ -24,14 +24,14 @@ fn examples(page: &str) -> Vec<(&str, Option<(&str, &str)>)> {
     runs.map(|(place, (_, text))| (*text, shown(place))).collect()
 }
 
-/// JSON values, one after the other; in those of the page, `…` stands for anything.
+/// JSON values, one after the other; in those of the page, `…` matches anything.
 fn values(text: &str) -> Vec<Value> {
     let text = text.replace("\"…\"", "…").replace('…', "\"…\"");
     let read = serde_json::Deserializer::from_str(&text).into_iter().collect::<Result<_, _>>();
     read.unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Whether a value is as the page shows it; `…` at the end of a list stands for any number of others.
+/// Whether a value matches what the page shows; `…` at the end of a list matches any number of others.
 fn is_as(shown: &Value, value: &Value) -> bool {
     match (shown, value) {
         (Value::String(any), _) if any == "…" => true,

@@ -1,4 +1,4 @@
-//! What one key sends slowly keeps no other key from sending.
+//! Slow uploads with one key do not keep other keys from sending.
 
 use runtime::fair_pool::FairPool;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::feed_uploads::{UNLIMITED, guild, half_sent};
 use crate::harness::{Bot, START, TestApp, Wire, eventually, ndjson};
 
-/// Places for requests of bots that are no heartbeats.
+/// Permits for bot requests other than heartbeats.
 const REQUESTS: usize = 128;
 
 fn is_full(pool: &FairPool) -> bool {
@@ -17,7 +17,7 @@ fn event() -> Value {
     json!({"type": "feedback_gone", "id": "1"})
 }
 
-/// Everything that a bot sends is accepted.
+/// Asserts that everything a bot sends is accepted.
 async fn can_send(bot: &Bot, shard: u32) {
     assert_eq!(bot.beats(START.seconds(), 8).await.status, 200);
     assert_eq!(bot.guilds((8, shard), 1, &[guild(u64::from(shard) + 8)]).await.status, 200);
@@ -44,7 +44,7 @@ async fn snapshots_that_one_key_sends_slowly_shut_no_other_key_out() {
     let mut wires = trickling_snapshots(&app, &slow, 0..4).await;
     slow.guilds((8, 4), 1, &[]).await.refused(429, "snapshot_busy");
     can_send(&bot, 5).await;
-    // The same shard, too: only the commit decides whose it is.
+    // The same shard, too: only the commit decides who owns it.
     assert_eq!(bot.guilds((8, 0), 2, &[]).await.status, 200);
     let ended = wires.pop().unwrap().answer().await.unwrap().refused(429, "snapshot_busy");
     assert!(ended.retry_after() >= 1);

@@ -78,7 +78,7 @@ async fn a_key_that_is_revoked_meanwhile_ends_its_upload_within_seconds() {
         }
         revoke(&app, &bot).await;
         app.clock.advance(Duration::from_secs(5));
-        // The next bytes are the last that anybody reads of it.
+        // The next bytes are the last that anyone reads of it.
         wire.send("\n").await;
         wire.half_close().await;
         wire.answer().await.unwrap().refused(401, "bot_key_invalid");
@@ -133,7 +133,7 @@ async fn the_demonstration_key_opens_nothing_but_dev() {
     let serve = Running::start(serve).await;
     assert_eq!(with_key(&serve.client(), &key).await, 401);
     let told = serve.logged();
-    assert!(told.contains("demonstration key") && told.contains("key revoke demo"), "{told}");
+    assert!(told.contains("demo key") && told.contains("key revoke demo"), "{told}");
     assert!(!told.contains(&key));
 }
 
@@ -143,12 +143,12 @@ async fn the_demonstration_key_opens_no_service_that_finds_it_in_its_store() {
     let key = BotKey { id: "demo".to_owned(), label: String::new(), created: app.clock.now(), revoked: None };
     app.app.store.add_key(key, token::published_key_hash()).await.unwrap();
     for _ in 0..100 {
-        // Neither at first, nor when so many were refused that only keys on the list are looked at.
+        // Neither at first, nor after so many refusals that only keys on the list are looked up.
         assert!(matches!(with_key(&app.anon(), token::PUBLISHED_KEY).await, 401 | 429));
     }
 }
 
-/// The most that the process has had in memory, in kilobytes.
+/// The process's peak memory, in kilobytes.
 fn most_memory(service: &Running) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", service.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -163,7 +163,7 @@ async fn a_heartbeat_costs_little_memory() {
     let serve = command(&["serve", "--listen", "127.0.0.1:0", "--config", config.to_str().unwrap()]);
     let service = Running::start(serve).await;
     let bearer = format!("Bearer {}", bot.key.expose_secret());
-    let beat = async |body: String| {
+    let heartbeat = async |body: String| {
         let call = service.client().call(Method::PUT, "/bot/heartbeat").header("Authorization", &bearer);
         call.header("Content-Encoding", "gzip").body(gzip(body.as_bytes())).send().await
     };
@@ -173,16 +173,16 @@ async fn a_heartbeat_costs_little_memory() {
             "{{\"instance\":\"i\",\"started_at\":1,\"shard_count\":1,\"memory\":1,\"x\":[{shards}0],\"shards\":[{{\"id\":0}}]}}"
         )
     };
-    assert_eq!(beat(report("", 0)).await.status, 200);
+    assert_eq!(heartbeat(report("", 0)).await.status, 200);
     let before = most_memory(&service);
-    beat(report("{},", 5_000_000)).await.refused(413, "body_too_large");
-    assert_eq!(beat(report("{},", 330_000)).await.status, 200);
-    assert_eq!(beat(report("[[]],", 200_000)).await.status, 200);
+    heartbeat(report("{},", 5_000_000)).await.refused(413, "body_too_large");
+    assert_eq!(heartbeat(report("{},", 330_000)).await.status, 200);
+    assert_eq!(heartbeat(report("[[]],", 200_000)).await.status, 200);
     let many = format!(
         "{{\"instance\":\"i\",\"started_at\":1,\"shard_count\":1,\"memory\":1,\"shards\":[{}{{\"id\":0}}]}}",
         "{\"id\":0},".repeat(99_999)
     );
-    assert_eq!(beat(many).await.status, 200);
+    assert_eq!(heartbeat(many).await.status, 200);
     let cost = most_memory(&service) - before;
     assert!(cost < 64 * 1024, "{cost} kB");
 }

@@ -1,4 +1,4 @@
-//! Whose a shard is: clocks that run ahead, owners that fall silent, services that were emptied, keys that share a name.
+//! Who owns a shard: clocks that run ahead, owners that fall silent, services that were emptied, keys that share a name.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn started() -> TestApp {
     app
 }
 
-async fn beat(bot: &Bot, started_at: u64) {
+async fn send_heartbeat(bot: &Bot, started_at: u64) {
     assert_eq!(bot.beats(started_at, 1).await.status, 200);
 }
 
@@ -65,7 +65,7 @@ async fn a_clock_that_runs_ahead_freezes_nothing() {
     let app = started().await;
     let (ahead, member) = (app.bot("ahead").await, app.user("member").await);
     let next = ahead.other("next");
-    beat(&ahead, START.seconds() + 3600).await;
+    send_heartbeat(&ahead, START.seconds() + 3600).await;
     assert_eq!(counted(&ahead.guilds((1, 0), 1, &[guild(1, "ahead")]).await), (1, 0, 1));
     assert_eq!(
         app.anon().get("/").await.data()["health"]["bot"]["uptime"]["epoch"],
@@ -73,10 +73,10 @@ async fn a_clock_that_runs_ahead_freezes_nothing() {
         "it cannot have started after it was seen"
     );
     app.clock.advance(Duration::from_secs(10));
-    beat(&next, START.seconds() + 10).await;
+    send_heartbeat(&next, START.seconds() + 10).await;
     assert_eq!(counted(&next.guilds((1, 0), 1, &[guild(1, "next")]).await), (1, 0, 1));
     assert_eq!(counted(&next.events(1, &[renamed(1, "next 2")]).await), (1, 0, 2));
-    beat(&ahead, START.seconds() + 3600).await;
+    send_heartbeat(&ahead, START.seconds() + 3600).await;
     assert_eq!(counted(&ahead.events(1, &[renamed(1, "ahead 2")]).await), (0, 1, 2));
     assert_eq!(names(&member.guilds().await), ["next 2"]);
 }
@@ -86,8 +86,8 @@ async fn a_silent_owner_loses_its_shard_to_a_living_sender() {
     let app = started().await;
     let (old, member) = (app.bot("old").await, app.user("member").await);
     let new = old.other("new");
-    beat(&old, START.seconds() - 100).await;
-    beat(&new, START.seconds() - 10).await;
+    send_heartbeat(&old, START.seconds() - 100).await;
+    send_heartbeat(&new, START.seconds() - 10).await;
     assert_eq!(counted(&new.guilds((1, 0), 1, &[guild(1, "new")]).await), (1, 0, 1));
     app.clock.advance(Duration::from_secs(89));
     assert_eq!(counted(&old.guilds((1, 0), 1, &[guild(1, "old")]).await), (0, 1, 1), "it may still speak");
@@ -109,8 +109,8 @@ async fn what_is_ignored_is_explained_to_the_sender_and_once_per_minute_to_the_o
     let app = started().await;
     let old = app.bot("explained-old").await;
     let new = old.other("explained-new");
-    beat(&old, START.seconds() - 100).await;
-    beat(&new, START.seconds() - 10).await;
+    send_heartbeat(&old, START.seconds() - 100).await;
+    send_heartbeat(&new, START.seconds() - 10).await;
     counted(&new.guilds((1, 0), 1, &[guild(1, "new")]).await);
     let said = || {
         let log = String::from_utf8_lossy(&std::fs::read(suite_log("suite")).unwrap()).into_owned();
@@ -132,7 +132,7 @@ async fn what_is_ignored_is_explained_to_the_sender_and_once_per_minute_to_the_o
 async fn an_emptied_service_is_filled_again_by_the_next_event() {
     let app = started().await;
     let (bot, member) = (app.bot("one").await, app.user("member").await);
-    beat(&bot, START.seconds() - 10).await;
+    send_heartbeat(&bot, START.seconds() - 10).await;
     counted(&bot.guilds((1, 0), 1, &[guild(1, "a")]).await);
     let app = app.restarted_after(EMPTIED, &[]).await;
     let (bot, member) = (bot.at(&app), app.anon().with_token(member.token()));
@@ -151,13 +151,13 @@ async fn who_names_a_shard_is_asked_for_it_and_who_does_not_is_not_asked_twice()
     let other = bot.other("other");
     assert_eq!(bot.beats(START.seconds() - 10, 2).await.status, 200);
     counted(&bot.guilds((2, 0), 1, &[guild(2, "b")]).await);
-    // It has named shard 1, and not sent it.
+    // It has named shard 1, but not sent it.
     bot.events(1, &[renamed(1, "a")]).await.refused(409, "resync_required");
     bot.events(1, &[renamed(2, "b"), renamed(1, "a")]).await.refused(409, "resync_required");
     counted(&bot.guilds((2, 1), 1, &[]).await);
     assert_eq!(counted(&bot.events(1, &[renamed(1, "a")]).await), (1, 0, 2));
     app.clock.advance(SILENCE);
-    // Of this one nothing is known: it may have lost what it sent.
+    // Nothing is known about this one: it may have lost what it sent.
     other.events(1, &[renamed(1, "x")]).await.refused(409, "resync_required");
     counted(&other.guilds((2, 0), 1, &[]).await);
     let answer = other.events(1, &[renamed(1, "x"), renamed(2, "y")]).await;
@@ -172,16 +172,16 @@ async fn nobody_is_asked_for_a_snapshot_that_would_be_ignored() {
     let app = started().await;
     let old = app.bot("old").await;
     let (new, gone) = (old.other("new"), old.other("gone"));
-    // A resharding from two to four, in the middle of which one of the new processes dies.
+    // A resharding from two to four, during which one of the new processes dies.
     for (bot, since) in [(&old, 100), (&new, 10), (&gone, 10)] {
         assert_eq!(bot.beats(START.seconds() - since, 2).await.status, 200);
     }
     counted(&new.guilds((4, 0), 1, &[guild(4, "new")]).await);
     counted(&gone.guilds((4, 2), 1, &[guild(2, "gone")]).await);
     app.clock.advance(Duration::from_mins(1));
-    beat(&new, START.seconds() - 10).await;
+    send_heartbeat(&new, START.seconds() - 10).await;
     app.clock.advance(Duration::from_secs(30));
-    // The dead one's guild is nobody's, but a snapshot of the old shard would overwrite the living one's.
+    // Nobody owns the dead one's guild, but a snapshot of the old shard would overwrite the living one's.
     assert_eq!(counted(&old.guilds((2, 0), 1, &[guild(2, "old")]).await), (0, 1, 1));
     let answer = old.events(1, &[renamed(2, "old")]).await;
     assert_eq!(counted(&answer), (0, 1, 2), "it is not asked again and again");
@@ -223,7 +223,7 @@ async fn what_a_snapshot_does_not_say_of_grants_and_staff_stays() {
 async fn the_same_name_under_another_key_is_another_instance() {
     let app = started().await;
     let (one, two, member) = (app.bot("same").await, app.bot("same").await, app.user("member").await);
-    beat(&one, START.seconds() - 10).await;
+    send_heartbeat(&one, START.seconds() - 10).await;
     counted(&one.guilds((2, 0), 1, &[guild(2, "b")]).await);
     counted(&one.events(1, &[renamed(2, "b2"), renamed(2, "b3")]).await);
     assert_eq!(two.beats(START.seconds() - 5, 1).await.status, 200);
@@ -236,7 +236,7 @@ async fn the_same_name_under_another_key_is_another_instance() {
     let state = one.state().await;
     let known: Vec<_> = state["instances"].as_array().unwrap().iter().map(|it| (&it["key"], &it["next"])).collect();
     assert_eq!(known, [(&json!(one.key_id), &json!(4)), (&json!(two.key_id), &json!(2))], "one's own come first");
-    // The later one has shard 0 as well, and what the earlier one says of it no longer counts.
+    // The later one owns shard 0 as well, and what the earlier one sends about it no longer counts.
     counted(&two.guilds((2, 0), 2, &[guild(2, "c")]).await);
     assert_eq!(counted(&one.events(4, &[renamed(2, "b5")]).await), (0, 1, 5));
     assert_eq!(names(&member.guilds().await), ["a2", "c"]);
@@ -246,11 +246,11 @@ async fn the_same_name_under_another_key_is_another_instance() {
 async fn a_key_is_rotated_by_a_restart_of_the_bot() {
     let app = started().await;
     let (old, member) = (app.bot("run-1").await, app.user("member").await);
-    beat(&old, START.seconds() - 10).await;
+    send_heartbeat(&old, START.seconds() - 10).await;
     counted(&old.guilds((1, 0), 1, &[guild(1, "a")]).await);
     app.clock.advance(Duration::from_secs(5));
     let new = app.bot("run-2").await;
-    beat(&new, START.seconds() + 5).await;
+    send_heartbeat(&new, START.seconds() + 5).await;
     counted(&new.guilds((1, 0), 1, &[guild(1, "b")]).await);
     assert_eq!(counted(&new.events(1, &[renamed(1, "c")]).await), (1, 0, 2));
     assert!(app.app.store.revoke_key(old.key_id.clone(), app.clock.now()).await.unwrap());

@@ -1,4 +1,4 @@
-//! How the bot's bodies arrive: with a key, compressed, cut, silent, too large, too many at once.
+//! How the bot's bodies arrive: with a key, compressed, truncated, silent, too large, too many at once.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub fn guild(number: u64) -> Value {
         "grants": {"7": ["MOD"]}, "staff": {"8": ["7"]}})
 }
 
-/// For tests that ask again and again while the clock stands still.
+/// For tests that ask repeatedly while the clock stands still.
 pub const UNLIMITED: &str = "[feed]\nrequests_per_second = 0";
 const SHARD: &str = "/bot/shards/1/0/guilds";
 
@@ -164,7 +164,7 @@ async fn one_snapshot_a_shard_and_four_in_all_while_people_sign_in() {
     }
     assert!(bot.guilds((8, 0), 1, &[]).await.refused(429, "snapshot_busy").retry_after() >= 1);
     bot.guilds((8, 5), 1, &[]).await.refused(429, "snapshot_busy");
-    // They block nothing that anybody else needs.
+    // They block nothing that anyone else needs.
     app.user("member").await.guilds().await;
     assert_eq!(bot.events(1, &[json!({"type": "feedback_gone", "id": "1"})]).await.status, 200);
     drop(stalled);
@@ -196,7 +196,7 @@ async fn no_total_limit_holds_an_upload_up() {
     let mut wire = Wire::open(app.address).await;
     wire.send(request("PUT", SHARD, &headers)).await;
     for line in body.split_inclusive('\n') {
-        // A slow client: in all it takes longer than any other request may.
+        // A slow client: in total it takes longer than any other request may.
         tokio::time::sleep(Duration::from_millis(20)).await;
         wire.send(line).await;
     }
@@ -236,7 +236,7 @@ async fn a_snapshot_whose_sender_leaves_while_it_begins_is_abandoned() {
     drop(answer);
     eventually("nobody waits for it", async || app.app.uploads.permits.in_use() == 0).await;
     drop(held);
-    // One write after the other: this one comes after the beginning of the snapshot.
+    // Writes run one after the other, so this one comes after the start of the snapshot.
     app.app.store.apply(Vec::new()).await.unwrap();
     eventually("it is abandoned", async || {
         app.app.uploads.under_way() == 0 && app.folder.count("staged_snapshots").await == 0

@@ -1,4 +1,4 @@
-//! An acknowledged change is in the very next read, however warm the answers are.
+//! An acknowledged change is visible in the very next read, however warm the caches are.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use crate::harness::{
     team_member, true_keys,
 };
 
-/// Two people who share the guilds 1, 2 and 3, all of which `member` owns but the third.
+/// Two people who share the guilds 1, 2 and 3, of which `member` owns all but the third.
 struct Warm {
     app: TestApp,
     member: Client,
@@ -46,14 +46,14 @@ impl Warm {
         }
     }
 
-    /// Warms everything, lets the bot say this, and leaves the next read to the test.
+    /// Warms everything, makes the bot send this, and leaves the next read to the test.
     async fn says(&self, changes: impl IntoIterator<Item = Change>) {
         self.warmed().await;
         self.app.bot_says(changes).await;
     }
 }
 
-/// What a person sees: names with roles and true keys.
+/// What a person sees: names with roles and granted permissions.
 async fn seen(client: &Client) -> Vec<String> {
     let guilds = client.guilds().await;
     let entry = |entry: &serde_json::Value| {
@@ -245,8 +245,9 @@ async fn a_heartbeat_shows_at_once() {
     let warm = Warm::start().await;
     for memory in [1_000_000, 2_000_000] {
         warm.warmed().await;
-        let beat = Heartbeat { instance: instance("a"), started_at: START, memory, shard_count: 1, shards: Vec::new() };
-        warm.app.app.store.beat(beat, START).await.unwrap();
+        let heartbeat =
+            Heartbeat { instance: instance("a"), started_at: START, memory, shard_count: 1, shards: Vec::new() };
+        warm.app.app.store.record_heartbeat(heartbeat, START).await.unwrap();
         let shown = warm.app.anon().get("/").await.data();
         assert_eq!(shown["resources"]["memory"], json!(memory / 1_000_000).as_f64().unwrap());
     }
@@ -271,7 +272,7 @@ async fn what_another_process_writes_shows_with_the_next_look() {
     .await;
 }
 
-/// Whoever begins to read after an acknowledgement sees it, or something later, while others read and the writer goes on.
+/// A read that begins after an acknowledgement sees the change, or something later, while others read and the writer continues.
 #[tokio::test]
 async fn no_reader_ever_sees_less_than_what_was_acknowledged_before_it_asked() {
     let warm = Arc::new(Warm::start().await);

@@ -1,5 +1,5 @@
-//! Random changes against a simple model: after each acknowledgement the next read is compared with what the model says, while
-//! others keep every answer cached.
+//! Random changes against a simple model: after each acknowledgement the next read is compared with the model, while others
+//! keep every answer cached.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use crate::harness::{
 const GUILDS: u64 = 4;
 const PEOPLE: [(&str, u64); 2] = [("member", MEMBER), ("moderator", MODERATOR)];
 const ROUNDS: usize = 300;
-/// Roles that the guilds may map, with the key that each then grants.
+/// Roles that the guilds may map, with the permission that each then grants.
 const ROLES: [(u64, Permission); 3] =
     [(500, Permission::Mod), (501, Permission::ErlcStaff), (502, Permission::SessionStarter)];
 
-/// All that the bot has said, in the plainest form.
+/// Everything the bot has sent, in the simplest form.
 #[derive(Default)]
 struct Model {
     guilds: BTreeMap<u64, ModelGuild>,
-    /// Guilds that somebody has left: `(guild, user)`.
+    /// Guilds that someone has left: `(guild, user)`.
     left: BTreeSet<(u64, u64)>,
     subscriptions: BTreeMap<u64, BTreeSet<u64>>,
     team: BTreeMap<u64, Permission>,
@@ -41,7 +41,7 @@ struct ModelGuild {
 }
 
 impl Model {
-    /// A random change, made here first.
+    /// A random change, applied here first.
     fn step(&mut self, random: &Random, round: usize) -> Change {
         let number = random.number() % GUILDS + 1;
         let user = PEOPLE[usize::try_from(random.number() % 2).unwrap()].1;
@@ -84,7 +84,7 @@ impl Model {
                 }
                 Change::Member { guild: id(number), user: id(user), roles: held.into_iter().map(id).collect() }
             }
-            // Rarely, for nobody comes back without the provider.
+            // Rarely, because nobody comes back without the provider.
             5 if random.number().is_multiple_of(8) => {
                 self.left.insert((number, user));
                 if let Some(guild) = self.guilds.get_mut(&number) {
@@ -125,7 +125,7 @@ impl Model {
         }
     }
 
-    /// The guilds that a person is shown: name, and the keys that this model knows of.
+    /// The guilds that a person sees: name, and the permissions that this model knows.
     fn guilds_of(&self, user: u64) -> BTreeMap<String, BTreeSet<&'static str>> {
         let in_it = |number: &u64| !self.left.contains(&(*number, user));
         let seen = self.guilds.iter().filter(|(number, _)| in_it(number));
@@ -148,7 +148,7 @@ impl Model {
         .collect()
     }
 
-    /// Guilds, members, entries of feedback and the sum of their ratings.
+    /// Guilds, members, feedback entries and the sum of their ratings.
     fn totals(&self) -> (usize, u64, usize, u64) {
         let ratings = self.feedback.values().map(|stars| u64::from(*stars)).sum();
         (self.guilds.len(), self.guilds.values().map(|guild| guild.members).sum(), self.feedback.len(), ratings)
@@ -172,7 +172,7 @@ fn collected(numbers: &BTreeSet<u64>) -> Vec<u64> {
     numbers.iter().copied().collect()
 }
 
-/// What the service shows, in the model's words.
+/// What the service shows, in the model's terms.
 async fn shown(client: &Client) -> BTreeMap<String, BTreeSet<&'static str>> {
     // The model leaves out what an owner has beyond these.
     let unknown = ["ERLC_ADMIN", "ERLC_MANAGER", "ADMIN"];

@@ -16,7 +16,7 @@ use crate::harness::{Answer, Client, START, TestApp, eventually, guild, id, list
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// A service whose bot is in the guilds `a` and `b`, and whose `member` is in `a` so far.
+/// A service whose bot is in the guilds `a` and `b`, and whose `member` is so far in `a`.
 async fn member_in_a(settings: &str) -> (TestApp, Client) {
     let app = TestApp::builder().set(settings).start().await;
     app.bot_says([Change::Guild(guild(1, "a", 7)), Change::Guild(guild(2, "b", 7))]).await;
@@ -35,7 +35,7 @@ fn calls(app: &TestApp) -> usize {
     app.sandbox.calls(Endpoint::Guilds)
 }
 
-/// Names and `Age` of the list that a client is shown.
+/// Names and `Age` of the list that a client sees.
 async fn shown(client: &Client) -> (Vec<String>, u64) {
     named(&client.get("/guilds").await)
 }
@@ -136,7 +136,7 @@ async fn up_to_ten_minutes_the_list_is_served_stale_and_refreshed_in_the_backgro
         let (app, member) = member_in_a("").await;
         joins_b(&app);
         app.clock.advance(age * SECOND);
-        // Held, so that only an answer which waits for nobody can come.
+        // Held, so that only an answer that does not wait can come.
         let hold = app.sandbox.hold(Endpoint::Guilds);
         assert_eq!(shown(&member).await, (only_a(), u64::from(age)));
         hold.arrived(1).await;
@@ -164,7 +164,7 @@ async fn a_hanging_provider_delays_an_answer_but_the_last_good_list_is_served() 
     app.clock.advance(Duration::from_hours(1));
     assert_eq!(shown(&member).await, (only_a(), 3600));
     assert_eq!(shown(&member).await, (only_a(), 3600));
-    // Neither answer has waited until the call was there.
+    // Neither answer waited for the call to arrive.
     hold.arrived(1).await;
     assert_eq!(calls(&app), 2, "the second waited for the same call");
     hold.release();
@@ -201,7 +201,7 @@ async fn a_provider_that_keeps_silent_is_a_timeout() {
     let token = member.token().to_owned();
     app.sandbox.fail(Endpoint::Guilds, Fault::Hang);
     app.clock.advance(Duration::from_hours(1) + SECOND);
-    // A short patience from here on only: the first list has to arrive on a busy machine too.
+    // A short timeout only from here on, because the first list has to arrive even on a busy machine.
     let app = app.restarted(&["[idp]\nlist_timeout = \"20ms\""]).await;
     let answer = app.anon().with_token(token).get("/guilds").await;
     assert_eq!((answer.status, answer.error().as_str()), (504, "idp_timeout"));
@@ -241,7 +241,7 @@ async fn after_a_failure_the_provider_is_left_alone_for_15_seconds() {
         app.sandbox.fail_times(Endpoint::Guilds, broken(), 1);
         assert_eq!(shown(&member).await.0, only_a(), "a failure never replaces a good list");
         eventually("the refresh fails", async || calls(&app) == 2).await;
-        // The call has arrived; that its failure is noted shows in that nobody waits for it any more.
+        // The call has arrived; nobody waits for it any more, which shows that its failure was recorded.
         assert!(app.app.background.drain(MINUTE).await);
         app.clock.advance(Duration::from_millis(14_999));
         assert_eq!(shown(&member).await.0, only_a());
@@ -356,7 +356,7 @@ async fn a_refresh_that_began_before_a_departure_does_not_bring_the_guild_back()
     before.arrived(1).await;
     app.bot_says([Change::MemberGone { guild: id(1), user: id(MEMBER) }]).await;
     assert_eq!(shown(&member).await.0, Vec::<String>::new());
-    // The later hold lets the first call go, with the guild still on its list, and stops the one that follows it.
+    // The later hold lets the first call go, with the guild still on its list, and stops the next one.
     let after = app.sandbox.hold(Endpoint::Guilds);
     soon("the call in its place is made", after.arrived(1)).await;
     assert_eq!(shown(&member).await.0, Vec::<String>::new(), "the list from before was thrown away");

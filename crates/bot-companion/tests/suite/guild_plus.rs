@@ -1,4 +1,4 @@
-//! Premium in the guild list: which subscription shows, until when, and whom it makes a member.
+//! Premium in the guild list: which subscription shows, until when, and who it makes a member.
 
 use std::time::Duration;
 

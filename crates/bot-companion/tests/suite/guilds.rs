@@ -1,5 +1,5 @@
-//! The guild list: who is where with which role and which keys. Premium: `guild_plus`. How fresh the provider's part of it is:
-//! `guild_lists`.
+//! The guild list: who is where, with which role and permissions. Premium: `guild_plus`. How fresh the provider's part of it
+//! is: `guild_lists`.
 
 use domain::{Change, Guild, Permission};
 use provider::idp::Endpoint;
@@ -11,13 +11,13 @@ use crate::harness::{
     Client, TestApp, grants, guild, listed, names, on_postgres, staff, subscription, team, team_member, true_keys,
 };
 
-/// Somebody else, who owns what the member does not.
+/// Someone else, who owns what the member does not.
 const OTHER: u64 = 77;
-/// The keys that manage a guild, in the specification's order.
+/// The permissions to manage a guild, in the specification's order.
 const MANAGING: [&str; 7] =
     ["ERLC_STAFF", "ERLC_ADMIN", "ERLC_MANAGER", "MANAGE_SERVER", "SESSION_STARTER", "MOD", "ADMIN"];
 
-/// A service whose `member` is in these guilds at the provider, and whose bot has said this.
+/// A service whose `member` is in these guilds at the provider, and whose bot has sent this.
 pub async fn member_in(
     guilds: impl IntoIterator<Item = PersonGuild>,
     changes: impl IntoIterator<Item = Change>,
@@ -29,7 +29,7 @@ pub async fn member_in(
     (app, member)
 }
 
-/// A guild of somebody else's.
+/// Someone else's guild.
 pub fn others(number: u64, name: &str) -> Guild {
     guild(number, name, OTHER)
 }
@@ -305,7 +305,7 @@ async fn a_broken_row_never_breaks_the_list() {
     app.sandbox.edit("member", |person| person.guilds = (1..=5).map(|number| listed(number, 0)).collect());
     app.bot_says((1..=5).map(|number| Change::Guild(guild(number, &format!("g{number}"), MEMBER)))).await;
     app.bot_says([Change::Subscription(subscription(MEMBER, &[5], None))]).await;
-    // PostgreSQL refuses what is no text in a column of text.
+    // PostgreSQL refuses anything but text in a text column.
     let unreadable = if on_postgres() { "owner = 0" } else { "name = CAST(x'ff00fe' AS TEXT)" };
     let broken = format!(
         "UPDATE guilds SET grants = '{{\"1\": garbage' WHERE id = 1;
@@ -321,7 +321,7 @@ async fn a_broken_row_never_breaks_the_list() {
     assert_eq!(guilds[0]["role"], "Owner", "without its grants a guild still has its owner");
     assert_eq!(guilds[1]["members"], 0);
     assert_eq!(guilds[2]["plus"]["active"], false);
-    // The bot's next word mends it.
+    // The bot's next message fixes it.
     app.bot_says([Change::Guild(guild(2, "mended", MEMBER))]).await;
     assert_eq!(names(&member.guilds().await), ["g1", "g4", "g5", "mended"]);
 }

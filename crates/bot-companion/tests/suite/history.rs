@@ -1,4 +1,4 @@
-//! The bot's history: what is recorded of it, by how many replicas, across restarts and outages; and what the operator announces.
+//! The bot's history: what is recorded, by how many replicas, across restarts and outages; and the operator's announcements.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::harness::binary::{command, config_file, run};
 use crate::harness::{Bot, Disk, Folder, START, TestApp, eventually, sandbox};
 
-/// So many seconds after the start, which is the first of a minute.
+/// This many seconds after the start, which is the first of a minute.
 fn at(seconds: u64) -> Time {
     START.after(Duration::from_secs(seconds))
 }
@@ -24,13 +24,13 @@ async fn history(app: &TestApp) -> Arc<History> {
     app.app.views.history.get().await.unwrap()
 }
 
-/// When the recorded minutes began, in seconds after the start, and how the bot did.
+/// When the recorded minutes began, in seconds after the start, and the bot's state.
 async fn minutes(app: &TestApp) -> Vec<(u64, BotState)> {
     let history = history(app).await;
     history.minutes.iter().map(|minute| (minute.begins.since(START).as_secs(), minute.state)).collect()
 }
 
-/// Time goes by, in steps that the recorder sees each; this bot reports before each, if one does.
+/// Time passes, in steps that the recorder sees; this bot, if any, reports before each.
 async fn passes(app: &TestApp, bot: Option<&Bot>, seconds: u64) {
     for _ in 0..seconds / 30 {
         app.clock.advance(Duration::from_secs(30));
@@ -135,7 +135,7 @@ async fn a_clean_restart_of_the_bot_is_no_incident_and_a_lost_shard_is_one() {
     assert_eq!(next.beats(app.clock.now().seconds(), 2).await.status, 200);
     app.app.recorder.record().await;
     assert_eq!(history(&app).await.incidents, []);
-    // From now on one shard of the two is reported.
+    // From now on, one of the two shards is reported.
     let alone = json!({"instance": "b", "started_at": at(89).seconds(), "memory": 1, "shard_count": 2,
         "shards": [{"id": 0, "latency": 10}]});
     for _ in 0..4 {
@@ -167,7 +167,7 @@ async fn two_replicas_count_a_minute_once_and_both_see_it() {
         assert_eq!(history(app).await.days, [today(6, 0, 1)]);
         assert_eq!(history(app).await.incidents.len(), 1);
     }
-    // One of them goes, and the other one goes on.
+    // One of them stops, and the other one continues.
     here.stopped().await;
     beats(&bot.at(&there)).await;
     there.app.recorder.record().await;
@@ -192,7 +192,7 @@ async fn while_the_store_is_away_nothing_is_known() {
     assert!(minutes(&app).await.len() > 1);
 }
 
-/// Runs a command with this configuration; gives its exit code, and both outputs.
+/// Runs a command with this configuration, and returns its exit code and both outputs.
 async fn said(config: &Path, arguments: &[&str]) -> (i32, String) {
     let mut asked = command(arguments);
     asked.env("COMPANION_CONFIG", config);
@@ -223,10 +223,7 @@ async fn what_is_announced_is_seen_by_the_running_service() {
     let first_is_over = async || history(&app).await.announcements.get(1).is_some_and(|first| first.ended.is_some());
     eventually("the service notices", first_is_over).await;
     let (code, text) = announce(&["end", "1"]).await;
-    assert!(
-        code == 1 && text.contains("no announcement 1 that still holds; see `bot-companion announce list`"),
-        "{text}"
-    );
+    assert!(code == 1 && text.contains("no active announcement 1; see `bot-companion announce list`"), "{text}");
     let (_, listed) = announce(&["list", "--json"]).await;
     let listed: Value = serde_json::from_str(&listed).unwrap();
     assert_eq!((&listed[0]["title"], &listed[0]["ended"]), (&json!("Second"), &Value::Null));
@@ -249,9 +246,9 @@ async fn what_cannot_be_announced_is_refused_with_a_remedy() {
     let long = "x".repeat(201);
     for (arguments, problem) in [
         (vec![], "Usage: bot-companion announce"),
-        (vec![""], "the title is empty: write one line"),
-        (vec![long.as_str()], "the title has 201 characters, and 200 is the most"),
-        (vec!["two\nlines"], "write one line, and the rest into --text"),
+        (vec![""], "the title is empty: tell visitors in one line"),
+        (vec![long.as_str()], "the title is 201 characters long, and the limit is 200"),
+        (vec!["two\nlines"], "keep it to one line and put the rest in --text"),
         (vec!["x", "--text", "bell\u{7}"], "the control character U+0007: remove it"),
         (vec!["end", "first"], "invalid value 'first'"),
         (vec!["--json", "list"], "`list` is a command, so it can't be a title"),

@@ -1,10 +1,10 @@
-//! The header `Host`, how a body is framed, and what a refusal says about the connection: whatever two programs on the way
-//! could read in two ways is refused, and the connection ends with it.
+//! The `Host` header, how a body is framed, and what a refusal means for the connection: anything that two programs on the way
+//! could read differently is refused, and the connection ends with it.
 
 use crate::harness::binary::{Running, command};
 use crate::harness::{Answer, Folder, TestApp, Wire, raw};
 
-/// Sends these bytes and gives the one answer to them, after which the service has to close the connection.
+/// Sends these bytes and returns the one answer, after which the service has to close the connection.
 async fn last_answer(app: &TestApp, bytes: impl AsRef<[u8]>) -> Answer {
     let mut wire = Wire::open(app.address).await;
     wire.send(bytes).await;
@@ -90,7 +90,7 @@ async fn a_transfer_encoding_other_than_chunked_is_refused_and_ends_the_connecti
             assert_eq!((answer.status, answer.error().as_str()), (400, "body_broken"), "{start} {coding:?}");
         }
     }
-    // What does not even end with `chunked` has no end that the parser could find.
+    // Anything that does not end with `chunked` has no end that the parser could find.
     for coding in ["gzip", "identity", "chunked, gzip", "xchunked", "chunked;a=b"] {
         let head = format!("POST /auth HTTP/1.1\r\nHost: suite\r\nTransfer-Encoding: {coding}\r\n\r\n0\r\n\r\n");
         let all = raw(app.address, head.as_bytes()).await;
@@ -136,7 +136,7 @@ async fn a_refusal_that_leaves_a_body_unread_says_that_the_connection_ends() {
         let answer = last_answer(&app, bytes).await;
         assert_eq!((answer.status, answer.error().as_str()), (status, error));
     }
-    // Where all of the request was read, the connection goes on after a refusal.
+    // If the whole request was read, the connection continues after a refusal.
     let mut wire = Wire::open(app.address).await;
     wire.send(head("POST /auth", "Content-Length: 3\r\n") + "abc").await;
     let refused = wire.answer().await.unwrap();

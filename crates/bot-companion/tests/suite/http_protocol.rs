@@ -4,14 +4,14 @@ use provider::idp::Endpoint;
 
 use crate::harness::{Answer, TestApp, Wire, raw, request};
 
-/// Sends these bytes on a fresh connection and gives the one answer to them.
+/// Sends these bytes on a new connection and returns the one answer.
 async fn answer(app: &TestApp, bytes: impl AsRef<[u8]>) -> Answer {
     let mut wire = Wire::open(app.address).await;
     wire.send(bytes).await;
     wire.answer().await.expect("an answer")
 }
 
-/// The first line of whatever comes back.
+/// The first line of the response.
 async fn first_line(app: &TestApp, bytes: &[u8]) -> String {
     raw(app.address, bytes).await.lines().next().unwrap_or_default().to_owned()
 }

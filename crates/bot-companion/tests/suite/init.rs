@@ -1,4 +1,4 @@
-//! `bot-companion init`, as somebody types at a terminal and as a script runs it.
+//! `bot-companion init`, typed at a terminal and run by a script.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +12,7 @@ use crate::harness::terminal::typed;
 
 const SECRET: &str = "hush-hush-hush";
 
-/// Exit code and everything that was said, of a command in this folder.
+/// Exit code and all output of a command in this folder.
 async fn outcome(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> (i32, String) {
     let mut asked = command(arguments);
     asked.current_dir(folder).envs(variables.iter().copied());
@@ -20,7 +20,7 @@ async fn outcome(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) 
     (output.status.code().unwrap(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
 }
 
-/// What `check` says of the file.
+/// What `check` says about the file.
 async fn checked(folder: &Path, variables: &[(&str, &str)]) -> (i32, String) {
     outcome(folder, &["check", "--config", "companion.toml"], variables).await
 }
@@ -91,9 +91,9 @@ async fn without_a_terminal_the_options_say_everything() {
     assert_eq!(code, 0, "{said}");
     let before = fs::read(folder.path().join("companion.toml")).unwrap();
     let (code, said) = outcome(folder.path(), &options, &[]).await;
-    assert!(code == 1 && said.contains("is there already") && said.contains("--force"), "{said}");
+    assert!(code == 1 && said.contains("already exists") && said.contains("--force"), "{said}");
     assert_eq!(fs::read(folder.path().join("companion.toml")).unwrap(), before);
-    // A service that reads it as its group still can.
+    // A service that reads it through its group still can.
     let file = folder.path().join("companion.toml");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     let (code, said) = outcome(folder.path(), &[&options[..], &["--force", "--name", "B"]].concat(), &[]).await;

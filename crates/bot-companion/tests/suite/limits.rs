@@ -1,4 +1,4 @@
-//! How often a client may ask, how it is told apart from others, and what an overloaded service still answers.
+//! How often a client may ask, how clients are told apart, and what an overloaded service still answers.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ async fn sign_in_from(app: &TestApp, client: &str, code: &str) -> Answer {
     app.anon().post("/auth").header("Idp-Code", code).header("X-Forwarded-For", client).send().await
 }
 
-/// How many of a hundred requests come through before the first is refused.
+/// How many of a hundred requests get through before the first is refused.
 async fn passed(app: &TestApp, path: &str) -> usize {
     for count in 0..100 {
         let answer = app.anon().get(path).await;
@@ -116,7 +116,7 @@ async fn what_a_client_writes_left_of_the_proxys_word_does_not_matter() {
         ("nonsense, 203.0.113.5", 429),
         ("203.0.113.7, 203.0.113.5, 10.1.2.3", 429),
         ("203.0.113.5, 203.0.113.7", 200),
-        // Of a line that cannot be read the proxy's own address is left.
+        // If a line cannot be parsed, the proxy's own address is left.
         ("203.0.113.8, nonsense", 200),
         ("203.0.113.9, nonsense", 429),
     ] {
@@ -284,7 +284,7 @@ async fn what_the_provider_refuses_counts_whatever_its_words() {
         app.sandbox.fail(Endpoint::Token, fault.clone());
         for attempt in 0..2 {
             assert_eq!(sign_in_from(&app, "203.0.113.1", &format!("code-{attempt}")).await.error(), error, "{fault:?}");
-            // Past the wait that the provider's limit asks for.
+            // Past the wait that the provider's limit requires.
             app.clock.advance(Duration::from_millis(200));
         }
         sign_in_from(&app, "203.0.113.1", "code-last").await.refused(429, "rate_limited");

@@ -35,7 +35,7 @@ async fn next(app: &TestApp, stream: &mut LiveStream) -> Vec<String> {
     stream.changed().await
 }
 
-/// All topics that are told until this one is.
+/// All topics reported until this one is.
 async fn heard(app: &TestApp, stream: &mut LiveStream, topic: &str) -> Vec<String> {
     let mut told = Vec::new();
     while !told.contains(&topic.to_owned()) {
@@ -79,12 +79,12 @@ async fn a_bot_that_comes_or_goes_is_told_at_once_and_its_heartbeats_are_not() {
     let bot = app.bot("bot-1").await;
     assert_eq!(app.anon().get("/").await.status, 200);
     let mut stream = listening(&app.anon(), "/live", &PUBLIC).await;
-    // Whoever tells of a change has looked at the status before: there is a state from which it can flip.
+    // A change was reported, so the status was checked before, and has a state that can flip.
     app.bot_says([team(vec![team_member(1, "Ada", "staff", 1, &[])])]).await;
     heard(&app, &mut stream, "team").await;
     bot.beats(START.seconds(), 1).await;
     heard(&app, &mut stream, "status").await;
-    // Another heartbeat is no news for 15 seconds; a comment shows that nothing was said meanwhile.
+    // Another heartbeat is not news for 15 seconds; a comment shows that nothing was sent in the meantime.
     bot.beats(START.seconds(), 1).await;
     app.clock.advance(14 * SECOND);
     app.bot_says([team(vec![])]).await;
@@ -102,7 +102,7 @@ async fn a_user_hears_of_their_guilds_sessions_and_self() {
     member.guilds().await;
     let mut stream = listening(&member, "/me/live", &ALL).await;
     let calls = app.sandbox.calls(Endpoint::Guilds);
-    // A guild on their list gets the bot; one that is not theirs is nobody's business.
+    // A guild on their list gets the bot; one that isn't theirs does not concern them.
     app.bot_says([Change::Guild(others(9, "not theirs"))]).await;
     app.bot_says([Change::Guild(others(1, "g1"))]).await;
     let told = heard(&app, &mut stream, "guilds").await;
@@ -311,7 +311,7 @@ async fn a_guild_that_changes_is_told_without_a_read_of_any_list() {
         }
     }
     assert_eq!(list_reads(&app), before, "30 events were sent, and nothing was read for them");
-    // The list itself is read again, once per stream at most.
+    // The list itself is read again, at most once per stream.
     app.sandbox.edit("member", |person| person.guilds.push(listed(3, 0)));
     member.call(Method::GET, "/guilds").header("Cache-Control", "no-cache").send().await;
     for stream in &mut streams {

@@ -33,7 +33,7 @@ async fn checked(config: &Path, variables: Variables<'_>) -> (i32, BTreeMap<Stri
     (code, lines.as_array().unwrap().iter().map(entry).collect())
 }
 
-/// The check fails because of this line, which says this.
+/// Asserts that the check fails because of this line, which contains this.
 async fn fails(config: &Path, variables: Variables<'_>, name: &str, parts: &[&str]) {
     let (code, lines) = checked(config, variables).await;
     let (status, text) = lines.get(name).unwrap_or_else(|| panic!("{name}: {lines:?}"));
@@ -43,7 +43,7 @@ async fn fails(config: &Path, variables: Variables<'_>, name: &str, parts: &[&st
     }
 }
 
-/// Every file below a folder, with what is in it.
+/// Every file below a folder, with its contents.
 fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
     entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())).collect()
@@ -64,13 +64,13 @@ async fn beside_a_running_service_everything_is_found() {
     let (code, lines) = checked(&config, &[("COMPANION_HTTP_LISTEN", &address)]).await;
     assert_eq!(code, 0, "{lines:?}");
     for (name, status, part) in [
-        ("port", "ok", "is taken by a bot-companion that runs"),
+        ("port", "ok", "is in use by a running bot-companion"),
         ("store", "ok", "answers"),
-        ("schema", "ok", "as this release has it"),
+        ("schema", "ok", "as this release expects"),
         ("keys", "ok", "all 1 grants can be read"),
         ("bot", "warning", "no bot has ever reported"),
         ("provider", "ok", "answers"),
-        ("credentials", "ok", "only that was refused"),
+        ("credentials", "ok", "only the code was refused"),
         ("clock", "ok", "agrees"),
         ("certificate", "ok", "plain HTTP"),
     ] {
@@ -89,7 +89,7 @@ async fn a_live_check_changes_nothing() {
     let config = config_file(&folder, &provider, "");
     let before = contents(folder.path());
     let (code, lines) = checked(&config, &[]).await;
-    assert!(code == 0 && lines["store"].1.contains("the first start makes it"), "{lines:?}");
+    assert!(code == 0 && lines["store"].1.contains("the first start creates it"), "{lines:?}");
     assert_eq!(contents(folder.path()), before);
 
     let mut service = Running::start(serve(&config)).await;
@@ -102,7 +102,7 @@ async fn a_live_check_changes_nothing() {
     assert_eq!(contents(folder.path()), before);
     fs::remove_file(folder.path().join("data.db.key")).unwrap();
     let (code, lines) = checked(&config, &[]).await;
-    assert!(code == 0 && lines["keys"].1.contains("the first start makes one"), "{lines:?}");
+    assert!(code == 0 && lines["keys"].1.contains("the first start creates one"), "{lines:?}");
     assert!(!folder.path().join("data.db.key").exists());
 }
 
@@ -167,9 +167,9 @@ async fn what_is_wrong_with_the_certificate_is_found() {
     let (code, lines) = checked(&config, &files).await;
     let (status, text) = &lines["certificate"];
     assert!(code == 0 && status == "ok", "{lines:?}");
-    assert!(text.contains("for dashboard.example, 192.0.2.7 and good until 2999-01-01T00:00:00Z"), "{text}");
+    assert!(text.contains("for dashboard.example, 192.0.2.7 and valid until 2999-01-01T00:00:00Z"), "{text}");
     write(&["dashboard.example"], 2001);
-    fails(&config, &files, "certificate", &["cert.pem has expired at 2001-01-01T00:00:00Z", "renew it"]).await;
+    fails(&config, &files, "certificate", &["cert.pem expired at 2001-01-01T00:00:00Z", "renew it"]).await;
     write(&[], 2999);
     fails(&config, &files, "certificate", &["names nobody"]).await;
 }
@@ -236,7 +236,7 @@ async fn a_healthcheck_says_whether_requests_are_taken() {
     for variables in [&by_admin[..], &by_service] {
         let (code, output, error) = said(&healthcheck, variables).await;
         assert_eq!((code, output.as_str()), (1, ""), "{error}");
-        assert!(error.contains("was asked to stop"), "{error}");
+        assert!(error.contains("is shutting down"), "{error}");
     }
     service.kill();
     let _ = service.ended().await;
@@ -273,11 +273,11 @@ async fn no_other_program_answers_a_healthcheck() {
             &[("COMPANION_ADMIN_LISTEN", "off"), ("COMPANION_HTTP_LISTEN", address.as_str())],
         ] {
             let (code, output, error) = said(&["healthcheck", "--config", config], variables).await;
-            let is_told = error.contains("not as this service does") || error.contains("does not answer");
+            let is_told = error.contains("not the way this service does") || error.contains("does not answer");
             assert!(code == 1 && output.is_empty() && is_told, "{body}: {error}");
         }
     }
-    // A former release does not name itself on the admin listener; it does where it serves.
+    // An earlier release does not name itself on the admin listener, but does where it serves.
     let (admin, service) = (
         program("{\"status\":\"ready\"}"),
         program("{\"code\":200,\"message\":\"OK\",\"data\":{\"status\":\"ready\"}}"),
@@ -286,10 +286,10 @@ async fn no_other_program_answers_a_healthcheck() {
     let (code, output, error) = said(&["healthcheck", "--config", config], &former).await;
     assert!(code == 0 && output == "ready\n", "{error}");
     let (_, output, _) = said(&["check", "--live", "--config", config], &former).await;
-    assert!(output.contains(&format!("admin port   {admin} is taken by a bot-companion that runs")), "{output}");
-    // Without a configuration whoever has the default port would be asked.
+    assert!(output.contains(&format!("admin port   {admin} is in use by a running bot-companion")), "{output}");
+    // Without a configuration, anything on the default port would be asked.
     let (code, output, error) = said(&["healthcheck"], &[]).await;
-    assert!(code == 78 && output.is_empty() && error.contains("no configuration is given"), "{output}{error}");
+    assert!(code == 78 && output.is_empty() && error.contains("no configuration was given"), "{output}{error}");
 }
 
 #[tokio::test]
@@ -300,7 +300,7 @@ async fn another_bot_companion_with_the_default_admin_address_does_not_answer_a_
         config_file(&other, &provider, "http.listen = \"127.0.0.1:8082\""),
     );
     let (ours, theirs) = (ours.to_str().unwrap(), theirs.to_str().unwrap());
-    // The other one runs, and ours does not.
+    // The other one is running, and ours is not.
     let script = format!(
         "ip link set lo up && {{ \"$1\" serve --config {theirs} & }}; other=$!; until \"$1\" healthcheck --config {theirs} >&2; do sleep 0.1; \
          done; \"$1\" healthcheck --config {ours}; code=$?; kill -9 $other; exit $code;"
@@ -321,7 +321,8 @@ async fn shells_and_man_learn_the_commands() {
     let (code, page, _) = said(&["man"], &[]).await;
     assert!(code == 0 && page.contains(".TH bot-companion 1") && page.contains("Exit codes"), "{page}");
     let (code, page, _) = said(&["man", "key", "create"], &[]).await;
-    assert!(code == 0 && page.contains(".TH bot-companion-key-create 1"), "{page}");
+    let title = format!(".TH bot-companion-key-create 1  \"bot-companion {}\"", env!("CARGO_PKG_VERSION"));
+    assert!(code == 0 && page.contains(&title), "{page}");
     assert!(page.contains("\\-\\-label"), "{page}");
     let (code, _, error) = said(&["man", "nothing"], &[]).await;
     assert!(code == 64 && error.contains("there is no command `nothing`"), "{error}");

@@ -1,4 +1,4 @@
-//! What the log says to an operator: floods, one line per request, ids, and the shape of lines.
+//! What operators see in the log: floods, one line per request, IDs, and the format of lines.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
@@ -21,7 +21,7 @@ fn serve(config: &Path) -> Command {
     command(&["serve", "--listen", "127.0.0.1:0", "--config", config.to_str().unwrap()])
 }
 
-/// A service with these settings that logs at the level info.
+/// A service with these settings that logs at the info level.
 async fn started(folder: &Folder, provider: &Arc<Sandbox>, settings: &str) -> Running {
     let mut service = Running::spawn_as_configured(serve(&config_file(folder, provider, settings)));
     service.listens().await;
@@ -65,8 +65,8 @@ async fn floods_are_in_the_log_with_the_first_of_each() {
     for part in [
         "bots refused: their key is missing, wrong or revoked",
         "sign-ins refused: the code was wrong or used before",
-        "X-Forwarded-For is ignored",
-        "live streams refused: a client address has limits.live_per_address open",
+        "ignoring X-Forwarded-For",
+        "live streams refused: a client address already has limits.live_per_address open",
         "requests refused: a client address sends more than limits.requests_per_second allows",
     ] {
         let told = lines(&service, part);
@@ -158,7 +158,7 @@ async fn lines_of_background_work_carry_the_id_of_the_request_that_began_it() {
         };
         let first = begin(code.clone());
         hold.arrived(1).await;
-        // It joins the flight of the first.
+        // It joins the first one's flight.
         let second = begin(code);
         let both = "companion_requests_in_flight{pool=\"people\"} 2\n";
         eventually("both are there", async || {
@@ -226,7 +226,7 @@ async fn journald_is_told_the_level_of_each_line() {
     assert!(line.starts_with("<6>INFO bot_companion::cli::serve: listening on http://"), "{line}");
     assert!(written.lines().all(|line| line.starts_with("<6>") || line.starts_with("<4>")), "{written}");
 
-    // Not if standard error goes elsewhere: somebody else's variable.
+    // Not if standard error goes elsewhere, because the variable is then for someone else.
     let mut elsewhere = serve(&folder.path().join("absent.toml"));
     elsewhere.env("JOURNAL_STREAM", "1:1");
     let said = String::from_utf8(run(elsewhere).await.stderr).unwrap();
@@ -256,7 +256,7 @@ async fn the_service_outlives_the_reader_of_its_log() {
     let (mut service, client) = dev(&folder);
     drop(service.0.stderr.take());
     for _ in 0..2 {
-        // Each is noted in the log.
+        // Each is logged.
         assert_eq!(client.post("/auth").header("Idp-Code", "owner").send().await.status, 200);
         assert_eq!(client.post("/auth").header("Idp-Code", "nonsense").send().await.status, 502);
     }
@@ -273,7 +273,7 @@ async fn a_log_that_is_no_terminal_has_no_colours() {
     assert!(log.contains("signed in") && !log.contains('\u{1b}'), "{log:?}");
 }
 
-/// The binary itself, with its sandbox, and somebody who calls it.
+/// The binary itself with its sandbox, and someone who calls it.
 fn dev(folder: &Folder) -> (Process, Client) {
     let service = Command::new(env!("CARGO_BIN_EXE_bot-companion"))
         .args(["dev", "--listen", "127.0.0.1:0", "--data"])
@@ -292,7 +292,7 @@ fn dev(folder: &Folder) -> (Process, Client) {
 struct Process(Child);
 
 impl Process {
-    /// Asks it to stop and says whether it did so in good order.
+    /// Asks it to stop, and returns whether it shut down cleanly.
     fn stopped(&mut self) -> bool {
         send_signal(&self.0, Signal::TERM);
         self.0.wait().unwrap().success()

@@ -1,4 +1,4 @@
-//! A database file that is lost, new, or damaged: it is noticed, said, and nothing is written where it would be lost.
+//! A database file that is lost, new, or damaged: it is noticed and reported, and nothing is written where it would be lost.
 
 use std::fs;
 use std::os::unix::fs::FileExt as _;
@@ -17,13 +17,13 @@ fn serve(config: &Path) -> Command {
     command(&["serve", "--listen", "127.0.0.1:0", "--config", config.to_str().unwrap()])
 }
 
-/// What a command says, on both outputs, and its exit code.
+/// The output of a command, and its exit code.
 async fn said(command: Command) -> (i32, String) {
     let output = run(command).await;
     (output.status.code().unwrap(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
 }
 
-/// Stops it in good order; gives what it logged.
+/// Stops it cleanly, and returns its log.
 async fn stopped(mut service: Running) -> String {
     service.terminate();
     assert!(service.ended().await.success());
@@ -47,7 +47,7 @@ async fn a_database_that_is_gone_is_noticed_and_nothing_is_written_until_it_is_b
     assert_eq!((&health["store"]["read"], &health["store"]["write"]), (&"ok".into(), &"failed".into()));
     app.sign_in(&app.sandbox.issue_code("member")).await.refused(503, "store_unavailable");
     user.delete("/auth").send().await.refused(503, "store_unavailable");
-    // Another file at its place is not it.
+    // A different file in its place is not accepted.
     fs::copy(&aside, &file).unwrap();
     app.sign_in(&app.sandbox.issue_code("member")).await.refused(503, "store_unavailable");
     fs::remove_file(&file).unwrap();
@@ -65,7 +65,7 @@ async fn a_start_that_makes_a_new_database_says_so_and_a_lost_one_is_told_in_the
     sqlite_only!("the databases of the tests are copies of one that was made before");
     let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
     let config = config_file(&folder, &provider, "");
-    let new = "made a new, empty store";
+    let new = "created a new, empty store";
     let service = Running::start(serve(&config)).await;
     assert!(service.logged().contains(new) && service.logged().contains("data.db"), "{}", service.logged());
     stopped(service).await;
@@ -81,7 +81,7 @@ async fn a_start_that_makes_a_new_database_says_so_and_a_lost_one_is_told_in_the
     stopped(service).await;
 }
 
-/// As if a volume with the database were not mounted, or somebody had deleted it.
+/// As if the database's volume were not mounted, or someone had deleted it.
 fn lose(folder: &Folder) {
     for file in ["data.db", "data.db-wal", "data.db-shm"] {
         // The log may have been tidied away.
@@ -102,7 +102,7 @@ async fn a_key_without_its_database_is_refused_unless_told_otherwise() {
 
     lose(&folder);
     for refused in [serve(&config), command(&["key", "create", "--label", "x", "--config", path])] {
-        // Not `said`, which would wait for ever for a service that runs.
+        // Not `said`, which would wait forever for a running service.
         let mut refused = Running::spawn(refused);
         let (code, text) = (refused.ended().await.code().unwrap(), refused.logged());
         assert!(code == 78 && text.contains("its key file"), "{code}: {text}");
@@ -112,13 +112,13 @@ async fn a_key_without_its_database_is_refused_unless_told_otherwise() {
     let (code, text) = said(command(&["check", "--live", "--config", path])).await;
     let is_refusal = |line: &str| line.starts_with("failed") && line.contains(" database ");
     assert!(code == 78 && text.lines().any(|line| is_refusal(line) && line.contains("its key file")), "{code}: {text}");
-    // An empty file is no database either.
+    // An empty file isn't a database either.
     std::fs::write(folder.file(), "").unwrap();
     let (code, text) = said(command(&["check", "--live", "--config", path])).await;
     assert!(code == 78 && text.contains("its key file"), "{code}: {text}");
     std::fs::remove_file(folder.file()).unwrap();
 
-    // A restore brings the data, so nobody has to say anything else.
+    // A restore brings the data, so nothing else has to be confirmed.
     let (code, text) = said(command(&["restore", backup.to_str().unwrap(), "--config", path])).await;
     assert_eq!(code, 0, "{text}");
     stopped(Running::start(serve(&config)).await).await;
@@ -127,10 +127,10 @@ async fn a_key_without_its_database_is_refused_unless_told_otherwise() {
     let mut anew = serve(&config);
     anew.arg("--new-database");
     let log = stopped(Running::start(anew).await).await;
-    assert!(log.contains("made a new, empty store") && !log.contains("made a key"), "{log}");
+    assert!(log.contains("created a new, empty store") && !log.contains("created a key"), "{log}");
     stopped(Running::start(serve(&config)).await).await;
 
-    // Keys that were configured may be older than the database.
+    // Configured keys may be older than the database.
     lose(&folder);
     let mut configured = serve(&config);
     configured.env("COMPANION_SECRETS_KEYS", "mine:c3VpdGUta2V5LW1hdGVyaWFsLW9mLTMyLWJ5dGVzISE=");
@@ -223,18 +223,18 @@ async fn the_first_start_after_an_upgrade_vacuums_the_file_once() {
     let log = stopped(Running::start(serve(&config)).await).await;
     let before_serving = log.split_once("listening on").unwrap().0;
     assert!(before_serving.contains("vacuuming the database file, once"), "{log}");
-    assert!(before_serving.contains("MB of free disk space") && before_serving.contains("is vacuumed"), "{log}");
+    assert!(before_serving.contains("MB of free disk space") && before_serving.contains("was vacuumed"), "{log}");
     assert!(!is_left());
     let log = stopped(Running::start(serve(&config)).await).await;
     assert!(!log.contains("vacuum"), "{log}");
     let (code, text) = said(command(&["store", "vacuum", "--config", config.to_str().unwrap()])).await;
-    assert!(code == 0 && text.contains("is vacuumed"), "{text}");
+    assert!(code == 0 && text.contains("was vacuumed"), "{text}");
 
-    // A large file would delay the start for too long.
+    // A large file would delay startup for too long.
     Connection::open(folder.file()).unwrap().execute_batch("PRAGMA application_id = 0").unwrap();
     fs::OpenOptions::new().write(true).open(folder.file()).unwrap().set_len((128 << 20) + 1).unwrap();
     let log = stopped(Running::start(serve(&config)).await).await;
-    assert!(log.contains("deleted names may be left in the database file"), "{log}");
+    assert!(log.contains("the database file may still contain deleted names"), "{log}");
     assert!(!log.contains("vacuuming the database file"), "{log}");
 }
 

@@ -1,5 +1,5 @@
-//! The service, driven end to end over real sockets as a browser, a bot or an operator would: built by the same function as in
-//! production, against a provider that is a real HTTP server with switchable faults.
+//! The service, driven end to end over real sockets like a browser, a bot or an operator would: built by the same function as
+//! in production, against a provider that is a real HTTP server with switchable faults.
 
 #![allow(unreachable_pub, reason = "nothing of a test binary can be reached; `pub` says what the harness offers")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a helper of a test fails like the test itself")]

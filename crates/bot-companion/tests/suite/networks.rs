@@ -1,4 +1,5 @@
-//! What one network can take of what all clients share: an IPv6 customer has thousands of /64s, and an attacker many networks.
+//! How much of what all clients share one network can take: an IPv6 customer has thousands of /64s, and an attacker many
+//! networks.
 
 use provider::idp::Endpoint;
 use provider::sandbox::Fault;
@@ -13,7 +14,7 @@ async fn proxied(limits: &str) -> TestApp {
     TestApp::builder().set(proxy).set(limits).start().await
 }
 
-/// An address in a /64 of `2001:db8::/48`. The first 256 of them are one /56.
+/// An address in a /64 of `2001:db8::/48`. The first 256 of them share a /56.
 fn subnet(number: u16) -> String {
     format!("2001:db8:0:{number:x}::7")
 }

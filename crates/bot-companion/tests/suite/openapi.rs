@@ -1,4 +1,4 @@
-//! What the OpenAPI document promises to the tools that read it, beyond what their linters check.
+//! What the OpenAPI document promises to tools that read it, beyond what their linters check.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::harness::documented::{document, error_codes, resolve};
 
-/// What an operation id begins with.
+/// The allowed verbs of operation IDs.
 const VERBS: [&str; 8] = ["get", "list", "sign", "stream", "end", "send", "replace", "create"];
 
 /// Each operation with its name.
@@ -17,7 +17,7 @@ fn operations() -> Vec<(&'static str, &'static Value)> {
     all.map(|operation| (operation["operationId"].as_str().unwrap(), operation)).collect()
 }
 
-/// Each response of an operation: its status, and what the reference leads to.
+/// Each response of an operation: its status, and what the reference resolves to.
 fn responses(operation: &'static Value) -> impl Iterator<Item = (&'static str, &'static Value)> {
     let all = operation["responses"].as_object().unwrap();
     all.iter().map(|(status, response)| (status.as_str(), resolve(response)))
@@ -38,7 +38,7 @@ fn every_operation_has_a_verb_as_name_and_says_which_credential_it_wants() {
             _ => &[],
         };
         assert_eq!(schemes, expected, "{name}");
-        // A credential that may be refused, and nothing to refuse without one; the code of a sign-in is one, too.
+        // Either there is a credential that may be refused, or nothing to refuse; the code of a sign-in counts as one, too.
         let refuses = operation["responses"].get("401").is_some();
         assert_eq!(refuses, !expected.is_empty() || name == "signIn", "{name}");
     }

@@ -1,5 +1,5 @@
-//! What operators ask of the metrics: how long provider and store take, how full the service is, how large the store has become, when
-//! the last backup was taken, whether the last reload was taken over, and whether the audit is whole.
+//! What operators want from the metrics: how long provider and store take, how busy the service is, how large the store has
+//! become, when the last backup was taken, whether the last reload succeeded, and whether the audit is complete.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn calls_of_the_provider_are_timed() {
     assert_eq!((scraped.value(&count("token")), scraped.value(&count("user"))), (Some(1.0), Some(1.0)));
     assert_eq!((scraped.value(&within("2.5")), scraped.value(&within("5"))), (Some(0.0), Some(1.0)));
     assert_eq!(scraped.value(&count("revoke")), Some(0.0));
-    // The second time the service refuses the code by itself; a call that is not made takes no time.
+    // The second time, the service refuses the code itself; a call that isn't made takes no time.
     for _ in 0..2 {
         app.sign_in("refused").await.refused(401, "idp_code_rejected");
     }
@@ -180,7 +180,7 @@ async fn rows_of_the_audit_that_were_lost_are_counted() {
         app.app.audit.command(AuditKind::Command, &format!("change {number}"), None, None);
     }
     for _ in 0..3 {
-        // The row that tells of the loss cannot be written, either, and is no loss.
+        // The row about the loss cannot be written either, and does not count as lost.
         app.app.audit.flush(true).await;
     }
     watcher.sees(lost_rows, 3.0).await;

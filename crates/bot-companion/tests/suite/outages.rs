@@ -1,4 +1,5 @@
-//! The store is away: cached answers are served stale for a minute (stale-if-error), then the service says so, and it recovers by itself.
+//! The store is away: cached answers are served stale for a minute (stale-if-error), then the service says so, and it recovers
+//! on its own.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,15 +17,15 @@ use crate::harness::{Answer, Client, Disk, START, TestApp, eventually, feedback,
 const ENTRIES: usize = 12;
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// Gives the service something to tell, all of which is asked for, also by a user.
+/// Gives the service data, all of which is requested, also by a user.
 async fn warmed(app: &TestApp) -> Client {
     let entries = (0..ENTRIES).map(|number| Change::Feedback(feedback(&format!("entry-{number}"), 5)));
     let roster = team(vec![team_member(1, "Ann", "a", 1, &[Permission::Founder])]);
     let harbour = Change::Guild(guild(HARBOUR.id, HARBOUR.name, OWNER));
     app.bot_says(entries.chain([roster, harbour])).await;
-    let beat =
+    let heartbeat =
         Heartbeat { instance: instance("a"), started_at: START, memory: 5_000_000, shard_count: 1, shards: vec![] };
-    app.app.store.beat(beat, START).await.unwrap();
+    app.app.store.record_heartbeat(heartbeat, START).await.unwrap();
     let owner = app.user("owner").await;
     for answer in everything(app, &owner).await {
         assert_eq!(answer.status, 200, "{}", answer.text());
@@ -32,7 +33,7 @@ async fn warmed(app: &TestApp) -> Client {
     owner
 }
 
-/// All that is cached: status, team, feedback, and the user's guilds, both as they are and with a refresh.
+/// Everything cached: status, team, feedback, and the user's guilds, as they are and with a refresh.
 async fn everything(app: &TestApp, user: &Client) -> [Answer; 5] {
     let anyone = app.anon();
     [
@@ -97,7 +98,7 @@ async fn what_needs_the_store_says_when_to_come_back() {
     app.user("member").await;
 }
 
-/// Waits until the public views are filled with what is stored now, without a request for any of them.
+/// Waits until the public views contain the current data, without requesting any of them.
 async fn filled(app: &TestApp) {
     let views = &app.app.views;
     eventually("the public views are filled", async || {
@@ -152,9 +153,9 @@ async fn what_changed_is_read_again_before_anybody_asks() {
     app.clock.advance(10 * MINUTE);
     let roster = team(vec![team_member(1, "Ann", "a", 1, &[Permission::Founder])]);
     app.bot_says([roster, Change::Feedback(feedback("new", 5))]).await;
-    let beat =
+    let heartbeat =
         Heartbeat { instance: instance("a"), started_at: START, memory: 5_000_000, shard_count: 1, shards: vec![] };
-    app.app.store.beat(beat, app.clock.now()).await.unwrap();
+    app.app.store.record_heartbeat(heartbeat, app.clock.now()).await.unwrap();
     filled(&app).await;
     let lost = disk.fails().await;
     app.clock.advance(MINUTE);
@@ -173,7 +174,7 @@ async fn an_outage_right_after_a_change_shows_what_was_right_until_then() {
     let disk = Disk::under(&app).await;
     filled(&app).await;
     app.clock.advance(10 * MINUTE);
-    // Made ten minutes ago, but looked at since, and still right then.
+    // Created ten minutes ago, but checked since, and still right then.
     eventually("the views are warm", async || app.app.views.are_warm()).await;
     let lost = disk.fails().await;
     // What nobody can read any more has changed, too.
@@ -219,7 +220,7 @@ async fn feedback_from_memory_shows_each_of_the_entries_that_are_there() {
     let known = ids(&app.anon().get("/feedback").await);
     let lost = disk.fails().await;
     let mut shown = BTreeSet::new();
-    // So often that chance leaves none out.
+    // Often enough that chance leaves none out.
     for _ in 0..60 {
         let five = ids(&app.anon().get("/feedback").await);
         assert_eq!(five.len(), 5, "no entry twice");

@@ -1,11 +1,11 @@
-//! The provider's rows of the contract's table of errors: whatever it does, the answer is ours, and nothing of its own words.
+//! The provider's rows of the contract's error table: whatever it does, the answer is ours, without any of its words.
 
 use provider::idp::Endpoint;
 use provider::sandbox::Fault;
 
 use crate::harness::{Answer, TestApp, eventually, suite_log};
 
-/// Stands in whatever the provider says, and never in what we say.
+/// Appears in everything the provider says, and never in what we say.
 const MARKER: &str = "upstream-words";
 
 /// What the client is told: status, code and the seconds of `Retry-After`.
@@ -49,7 +49,7 @@ fn faults() -> Vec<(Fault, Told)> {
     ]
 }
 
-/// A service whose patience ends soon where the provider hangs, and is long everywhere else.
+/// A service with a short timeout if the provider hangs, and a long one otherwise.
 async fn service(fault: &Fault, patience: &str) -> TestApp {
     let hangs = matches!(fault, Fault::Hang);
     TestApp::builder().set(if hangs { patience } else { "" }).start().await
@@ -76,11 +76,11 @@ async fn trouble_with_the_exchange_is_told_as_the_contract_says() {
 
 #[tokio::test]
 async fn trouble_with_the_user_is_told_as_the_contract_says() {
-    // A token that is refused right after it was given is the provider's nonsense.
+    // A token that is refused right after it was issued is the provider's nonsense.
     for (fault, told) in faults().into_iter().chain([(Fault::Unauthorized, DOWN)]) {
         let app = service(&fault, "[idp]\nsign_in_timeout = \"50ms\"").await;
         app.sandbox.fail(Endpoint::User, fault.clone());
-        // The code is used up: a time to wait would promise that it works later.
+        // The code is used up, so a time to wait would wrongly promise that it works later.
         let told = if told.2.is_some() { DOWN } else { told };
         check(&app.sign_in(&app.sandbox.issue_code("owner")).await, told, &fault);
     }
@@ -108,7 +108,7 @@ async fn refused_credentials_are_the_operators_business() {
         let answer = app.sign_in(&app.sandbox.issue_code("owner")).await;
         let id = answer.header("x-request-id").to_owned();
         check(&answer, (502, "idp_misconfigured", None), &fault);
-        // That the provider refuses the service is an error of its own, once per minute; here is the request that met it.
+        // The provider refusing the service is logged separately, once per minute; this is the request that ran into it.
         eventually("a line in the log", async || {
             let log = std::fs::read(suite_log("suite")).unwrap();
             let log = String::from_utf8_lossy(&log);

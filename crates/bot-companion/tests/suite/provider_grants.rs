@@ -1,4 +1,4 @@
-//! The provider's grant of a user's sessions: sealed at rest, refreshed in time, given back with the last session.
+//! The provider's grant of a user's sessions: encrypted at rest, refreshed in time, revoked with the last session.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ async fn a_retired_key_means_a_stale_list_and_never_a_crash() {
     user.get("/guilds").await.refused(502, "idp_unavailable");
     assert_eq!(user.get("/sessions").await.status, 200, "the session is not to blame");
     assert_eq!(user.delete("/auth").send().await.status, 200, "and can be ended, though nothing can be revoked");
-    // After a failure the provider is left alone for a while.
+    // After a failure, the provider is left alone for a while.
     app.clock.advance(Duration::from_secs(15));
     assert_eq!(app.user("owner").await.guilds().await.len(), 1, "a new sign-in mends it");
 }
@@ -112,7 +112,7 @@ async fn requests_side_by_side_share_one_refresh() {
     let app = TestApp::start().await;
     let (phone, desk) = (app.user("owner").await, app.user("owner").await);
     phone.guilds().await;
-    // The list that is fetched in the background of the second sign-in must not be the one that finds the token expired.
+    // The list fetched in the background of the second sign-in must not be the one that finds the token expired.
     app.settled().await;
     app.sandbox.expire_access("owner");
     app.clock.advance(2 * HOUR);
@@ -193,7 +193,7 @@ async fn refused_credentials_of_ours_end_nobodys_session() {
     user.get("/guilds").await.refused(502, "idp_misconfigured");
     assert_eq!(user.get("/sessions").await.status, 200);
     app.sandbox.heal(Endpoint::Token);
-    // Longer than the pause after a failure, and than the claim of the refresh that failed can last.
+    // Longer than the pause after a failure, and than the failed refresh's claim can last.
     app.clock.advance(HOUR / 10);
     assert_eq!(user.get("/guilds").await.status, 200);
 }
@@ -244,7 +244,7 @@ async fn signing_in_right_after_signing_out_cancels_the_revocation() {
     assert_eq!(back.get("/guilds").await.status, 200, "revoking the old grant would have ended the new one too");
 }
 
-/// Signs the owner out, and gives a sign-in of theirs that begins while the revocation is on its way.
+/// Signs the owner out, and returns a sign-in of theirs that begins while the revocation is on its way.
 async fn signing_in_under_a_revocation(app: &TestApp) -> (tokio::task::JoinHandle<Answer>, Hold) {
     assert_eq!(app.user("owner").await.delete("/auth").send().await.status, 200);
     let held = app.sandbox.hold(Endpoint::Revoke);

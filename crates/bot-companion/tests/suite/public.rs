@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use domain::health::{Heartbeat, ShardBeat};
+use domain::health::{Heartbeat, ShardHeartbeat};
 use domain::{Change, User};
 
 use crate::harness::{START, TestApp, feedback, id, team, team_member};
 
-fn beat(instance: &str, shards: &[u32]) -> Heartbeat {
+fn heartbeat(instance: &str, shards: &[u32]) -> Heartbeat {
     Heartbeat {
         instance: crate::harness::instance(instance),
         started_at: START.before(Duration::from_hours(76)),
@@ -16,7 +16,7 @@ fn beat(instance: &str, shards: &[u32]) -> Heartbeat {
         shard_count: 4,
         shards: shards
             .iter()
-            .map(|id| ShardBeat { id: *id, sent: Some(START), acknowledged: None, latency: Some(41.5) })
+            .map(|id| ShardHeartbeat { id: *id, sent: Some(START), acknowledged: None, latency: Some(41.5) })
             .collect(),
     }
 }
@@ -36,8 +36,8 @@ async fn the_status_is_online_before_the_bot_has_said_a_word() {
 async fn the_status_shows_an_acknowledged_heartbeat_at_once_and_silence_after_90_seconds() {
     let app = TestApp::start().await;
     app.anon().get("/").await;
-    app.app.store.beat(beat("a", &[0, 1]), START).await.unwrap();
-    app.app.store.beat(beat("b", &[2]), START).await.unwrap();
+    app.app.store.record_heartbeat(heartbeat("a", &[0, 1]), START).await.unwrap();
+    app.app.store.record_heartbeat(heartbeat("b", &[2]), START).await.unwrap();
     let data = app.anon().get("/").await.data();
     assert_eq!(data["resources"]["memory"], 100.0);
     assert_eq!(data["health"]["bot"]["uptime"]["readable"], "3 days, 4 hours");

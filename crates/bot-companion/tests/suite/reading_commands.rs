@@ -1,4 +1,4 @@
-//! Commands that only read: they create, migrate and seal nothing.
+//! Read-only commands: they create, migrate and encrypt nothing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +22,7 @@ const READING: [&[&str]; 9] = [
     &["announce", "list"],
     &["secrets", "status", "--json"],
 ];
-/// Commands that read the configuration, and look at the store at the most.
+/// Commands that read the configuration, and at most look at the store.
 const LOOKING: [&[&str]; 3] = [&["check"], &["config", "--effective"], &["config"]];
 
 /// Exit code, standard output and standard error.
@@ -40,19 +40,21 @@ async fn serve(config: &Path) -> Running {
     Running::start(asked).await
 }
 
-/// Every file of a folder with what is in it; but for the index of SQLite's log, which readers share and which holds no data.
+/// Every file of a folder with its contents, except for the index of SQLite's log, which readers share and which contains no
+/// data.
 fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
     let files = entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap()));
     files.filter(|(name, _)| !name.ends_with("-shm")).collect()
 }
 
-/// The names alone, for a message that can be read.
+/// The names alone, for a readable message.
 fn names(contents: &BTreeMap<String, Vec<u8>>) -> Vec<(&str, usize)> {
     contents.iter().map(|(name, bytes)| (name.as_str(), bytes.len())).collect()
 }
 
-/// Runs all commands that read; each succeeds and leaves the folder as it is. A backup notes when it was made, and nothing else.
+/// Runs all commands that read; each succeeds and leaves the folder unchanged. A backup records when it was made, and nothing
+/// else.
 async fn assert_nothing_changes(folder: &Path, config: &Path, backup: &Path) {
     let before = contents(folder);
     for arguments in READING.into_iter().chain(LOOKING) {
@@ -70,7 +72,7 @@ async fn assert_nothing_changes(folder: &Path, config: &Path, backup: &Path) {
     assert!(stored(folder) == rows, "a backup changed the data");
 }
 
-/// All rows of the store but those of the probe.
+/// All rows of the store except the probe's.
 fn stored(folder: &Path) -> Vec<String> {
     let store = rusqlite::Connection::open(folder.join("data.db")).unwrap();
     let of_table = |table: String| {
@@ -107,7 +109,7 @@ async fn reading_commands_leave_every_file_as_it_is_and_make_no_key() {
     let status: Value = serde_json::from_str(&status).unwrap();
     assert_eq!((&status[0]["configured"], &status[0]["unreadable"]), (&json!(false), &json!(1)), "{status}");
 
-    // After a crash, the log beside the file is part of the data.
+    // After a crash, the log next to the file is part of the data.
     fs::rename(&aside, &key).unwrap();
     let mut service = serve(&config).await;
     service.kill();
@@ -142,7 +144,7 @@ async fn reading_commands_do_not_migrate_an_older_store() {
         let (code, said, error) = outcome(&config, arguments).await;
         assert_eq!((code, said.as_str()), (1, ""), "{arguments:?}: {error}");
         assert!(error.contains(&format!("schema version {older}")), "{error}");
-        assert!(error.contains("start the service of this release once"), "{error}");
+        assert!(error.contains("start this release's service once"), "{error}");
         assert!(contents(folder.path()) == before, "{arguments:?}: {:?}", names(&contents(folder.path())));
     }
     let backup = elsewhere.path().join("backup");
@@ -150,7 +152,7 @@ async fn reading_commands_do_not_migrate_an_older_store() {
         outcome(&config, arguments).await;
         assert!(contents(folder.path()) == before, "{arguments:?}: {:?}", names(&contents(folder.path())));
     }
-    // The remedy that they name is the right one.
+    // The remedy they suggest is the right one.
     let mut service = serve(&config).await;
     service.terminate();
     assert!(service.ended().await.success());
@@ -170,7 +172,7 @@ async fn a_schema_of_another_release_is_refused_by_every_reading_command() {
     for arguments in READING {
         let (code, said, error) = outcome(&config, arguments).await;
         assert_eq!((code, said.as_str()), (1, ""), "{arguments:?}: {error}");
-        assert!(error.contains("schema version 1,") && error.contains("changes nothing"), "{error}");
+        assert!(error.contains("schema version 1,") && error.contains("do not migrate it"), "{error}");
     }
     if on_postgres {
         assert_eq!(folder.count("schema_version WHERE version = 1").await, 1, "it was migrated");

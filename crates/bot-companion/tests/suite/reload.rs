@@ -1,4 +1,4 @@
-//! What a running service takes over without a restart: a renewed certificate, and a changed configuration at SIGHUP.
+//! What a running service takes over without a restart: a renewed certificate, and a changed configuration on SIGHUP.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -81,7 +81,7 @@ fn connector(pairs: &[&Pair], resumption: bool) -> TlsConnector {
     TlsConnector::from(Arc::new(config))
 }
 
-/// The certificate that a new connection is shown, after a request on it was answered.
+/// The certificate that a new connection gets, after a request on it was answered.
 async fn shown(app: &TestApp, connector: &TlsConnector) -> std::io::Result<CertificateDer<'static>> {
     let stream = TcpStream::connect(app.address).await?;
     let mut stream = connector.connect(ServerName::try_from("localhost").unwrap(), stream).await?;
@@ -123,7 +123,7 @@ async fn a_certificate_is_replaced_under_load_and_no_handshake_fails() {
         let version = folder.join(format!("v{index}"));
         pair.write(&version);
         match index {
-            // Written over, one after the other, with time in between.
+            // Overwritten, one after the other, with time in between.
             0 => {
                 std::fs::write(folder.join("cert.pem"), &pair.cert).unwrap();
                 let before = done.load(Ordering::SeqCst);
@@ -138,13 +138,13 @@ async fn a_certificate_is_replaced_under_load_and_no_handshake_fails() {
                     });
                 }
             }
-            // Links to each file, as certbot makes them.
+            // Links to each file, as created by certbot.
             2 => {
                 for name in names {
                     replace(&folder.join(name), |aside| symlink(version.join(name), aside).unwrap());
                 }
             }
-            // A link to the folder, as Kubernetes makes it; first it is put in place, then it is replaced.
+            // A link to the folder, as created by Kubernetes; first it is put in place, then it is replaced.
             _ => {
                 replace(&folder.join("data"), |aside| symlink(&version, aside).unwrap());
                 for name in names {
@@ -214,7 +214,7 @@ async fn a_certificate_that_expires_soon_is_a_warning_until_it_is_renewed() {
     Pair::new().write(&files);
     eventually("the new one", async || service.logged().contains("the certificate was replaced")).await;
     std::fs::write(files.join("key.pem"), "nonsense").unwrap();
-    let error = "the certificate's files have changed and cannot be used; the old certificate stays in force";
+    let error = "the certificate's files have changed and cannot be used; the old certificate stays in use";
     eventually("the error", async || service.logged().contains(error)).await;
     assert_eq!(service.logged().matches(warning).count(), 1, "{}", service.logged());
     assert!(!service.has_ended());
@@ -268,7 +268,7 @@ fn serve(config: &Path) -> Command {
     command(&["serve", "--listen", "127.0.0.1:0", "--config", config.to_str().unwrap()])
 }
 
-/// Writes the configuration again with one text replaced.
+/// Rewrites the configuration with one text replaced.
 fn change(config: &Path, from: &str, to: &str) {
     let text = std::fs::read_to_string(config).unwrap();
     assert!(text.contains(from), "{from}");
@@ -276,7 +276,7 @@ fn change(config: &Path, from: &str, to: &str) {
 }
 
 const RELOADED: &str = "reloaded changed=";
-const WRONG: &str = "reload: the configuration is wrong; everything stays as it was";
+const WRONG: &str = "reload: the configuration is invalid; nothing was changed";
 
 #[tokio::test]
 async fn a_hangup_applies_limits_origins_and_log_filter_and_a_wrong_file_nothing() {
@@ -291,7 +291,7 @@ async fn a_hangup_applies_limits_origins_and_log_filter_and_a_wrong_file_nothing
         answer.has("access-control-allow-origin")
     };
     let limited = async || {
-        // A generous burst of what no fast machine can pay off meanwhile.
+        // A burst that is too large for any fast machine to pay off in the meantime.
         for _ in 0..20 {
             if client.get("/").await.status == 429 {
                 return true;
@@ -383,7 +383,7 @@ async fn an_emptied_file_is_told_and_never_locks_out_all_pages() {
     let origins = format!("http.allowed_origins = [\"{ORIGIN}\"]");
     std::fs::write(&config, format!("{origins}\nlimits.live = 5\nfeed.idle_timeout = \"9s\"")).unwrap();
     let mut process = serve(&config);
-    // What the log is asked to leave out is told all the same.
+    // What the log leaves out is still reported.
     process.env("COMPANION_LOG_FILTER", "warn,bot_companion::cli=info");
     let redirect = format!("{ORIGIN}/callback");
     let base_url = provider.base_url();
@@ -415,7 +415,7 @@ async fn origins_are_removed_only_by_writing_so() {
         answer.has("access-control-allow-origin")
     };
     let load = |text: &'static str| {
-        // With PostgreSQL there is no service without them.
+        // With PostgreSQL, no service can run without them.
         let keys = app.app.config.secrets.clone();
         move || {
             let layer = service::config::Layer::new("companion.toml", text);

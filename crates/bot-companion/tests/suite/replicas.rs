@@ -20,7 +20,7 @@ async fn two() -> ([TestApp; 2], [Client; 2]) {
     ([here, there], [user, same])
 }
 
-/// Both ask for the guilds at once, and the refresh of the grant takes until this has come about.
+/// Both request the guilds at once, and the grant's refresh takes until this has happened.
 async fn asked_at_once(apps: &[TestApp; 2], users: &[Client; 2], meanwhile: impl AsyncFn()) {
     let sandbox = &apps[0].sandbox;
     let refreshes = sandbox.calls(Endpoint::Token);
@@ -71,7 +71,7 @@ async fn a_refresh_that_never_ended_is_taken_over_when_its_time_is_over() {
     let account = apps[0].app.store.account(id(OWNER)).await.unwrap().unwrap();
     apps[0].sandbox.expire_access("owner");
     apps[0].clock.advance(Duration::from_hours(2));
-    // Somebody claimed the refresh and was killed.
+    // Someone claimed the refresh and was killed.
     let now = apps[0].clock.now();
     let lease =
         apps[0].app.store.lease_grant(id(OWNER), account.grant_version, now, now.after(Duration::from_secs(14)));
@@ -122,6 +122,6 @@ async fn a_list_that_another_replica_fetched_shows_with_the_next_request_that_as
     apps[0].sandbox.edit("owner", |owner| owner.guilds.clear());
     let fresh = users[0].call(reqwest::Method::GET, "/guilds").header("Cache-Control", "no-cache").send().await;
     assert_eq!(fresh.data().as_array().unwrap().len(), 0);
-    // The other replica's answer is too old to be shown without a look at the stored list, which is the new one.
+    // The other replica's answer is too old to be shown without checking the stored list, which is the new one.
     assert_eq!(users[1].guilds().await.len(), 0);
 }

@@ -1,5 +1,5 @@
-//! Several replicas on one store tell the same: what one has acknowledged, the others show and heed. No test turns the clock: what
-//! is in a replica's memory would stay there for good if nobody told it.
+//! Several replicas on one store agree: what one has acknowledged, the others show and respect. No test moves the clock, so
+//! what is in a replica's memory would stay there forever if nobody told it.
 
 use domain::Change;
 use provider::sandbox::people::{MEMBER, OWNER};
@@ -43,7 +43,7 @@ fn line(name: &str) -> Value {
 async fn sends_guilds(bot: &Bot, sequence: u64, name: &str) {
     eventually("the snapshot is taken", async || {
         let answer = bot.guilds((1, 0), sequence, &[line(name)]).await;
-        // SQLite is made for one service: what one is staging, another that starts takes for abandoned, and the bot sends it
+        // SQLite is made for one service: what one is staging looks abandoned to another that starts, and the bot sends it
         // again.
         let again = answer.status == 503 && !on_postgres();
         assert!(again || answer.status == 200, "{}", answer.text());
@@ -203,16 +203,16 @@ async fn the_feeds_numbering_is_one_whichever_replica_a_batch_reaches() {
         let answer = bot.events(first, &events(first..first + 2)).await;
         assert_eq!(answer.data(), json!({"applied": 2, "ignored": 0, "next": first + 2}), "{}", answer.text());
     }
-    // A repeat, as after an answer that was lost, and one that overlaps.
+    // A repeat, as after a lost answer, and one that overlaps.
     assert_eq!(bots[1].events(17, &events(17..19)).await.data(), json!({"applied": 0, "ignored": 2, "next": 19}));
     assert_eq!(bots[2].events(18, &events(18..20)).await.data(), json!({"applied": 1, "ignored": 1, "next": 20}));
-    // A gap is one on all of them, until everything was sent again.
+    // A gap is a gap on all of them, until everything was sent again.
     for bot in &bots {
         bot.events(21, &events(21..22)).await.refused(409, "resync_required");
     }
     sends_guilds(&bots[2], 30, "anew").await;
     assert_eq!(bots[0].events(30, &events(30..31)).await.data(), json!({"applied": 1, "ignored": 0, "next": 31}));
-    // What all of them get at the same time is applied once.
+    // What all of them receive at the same time is applied once.
     let batch = events(31..35);
     let [one, two, three] = &bots;
     let answers = tokio::join!(one.events(31, &batch), two.events(31, &batch), three.events(31, &batch));

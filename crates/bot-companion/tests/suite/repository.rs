@@ -110,7 +110,7 @@ fn the_openapi_document_is_whole() {
     references(&document, &document);
 }
 
-/// Every reference leads somewhere.
+/// Checks that every reference leads somewhere.
 fn references(document: &Value, part: &Value) {
     match part {
         Value::Object(fields) => {
@@ -166,8 +166,8 @@ fn every_path_that_the_architecture_names_exists() {
     let all: Vec<String> = files().iter().map(|path| format!("/{}", path.replacen("/src/", "/", 1))).collect();
     let is_path = |word: &&String| {
         let shaped = word.contains('/') || [".rs", ".md", ".toml"].iter().any(|end| word.ends_with(end));
-        // What begins with a slash is a route, what has a scheme is elsewhere, what has a space, a brace or a star is
-        // no path, and what ends a media type is none either.
+        // A slash at the start means a route, a scheme means somewhere else, and anything with a space, a brace or a star isn't
+        // a path, nor is a media type.
         shaped
             && !word.starts_with(['/', '.'])
             && !word.contains("://")
@@ -210,7 +210,7 @@ fn every_log_line_that_the_page_for_operators_explains_is_in_the_source() {
     let section = page.split("\n## Log lines\n").nth(1).unwrap();
     let rows = section.lines().filter(|line| line.starts_with("| `"));
     let quoted = rows.filter_map(|row| row.split(" | ").next()).flat_map(in_backticks);
-    // An ellipsis stands for what is different each time.
+    // An ellipsis replaces what is different each time.
     let parts: Vec<String> =
         quoted.flat_map(|line| line.split('…').map(|part| part.trim().to_owned()).collect::<Vec<_>>()).collect();
     assert!(parts.len() > 40, "{}", parts.len());
@@ -326,7 +326,7 @@ fn the_page_on_errors_has_every_code() {
     assert_eq!(expected, named, "docs/errors.md beside the OpenAPI document");
 }
 
-/// Whether it is Rust of the service itself.
+/// Whether it is Rust source of the service itself.
 fn is_source(path: &str) -> bool {
     path.starts_with("crates/") && path.contains("/src/") && path.ends_with(".rs")
 }
@@ -354,7 +354,7 @@ fn no_source_file_is_too_long_to_read() {
     nothing(&long.collect::<Vec<_>>());
 }
 
-/// The types that a source file defines at its top level. What is indented is local to a function, a test module or an `impl`.
+/// The types that a source file defines at its top level. Anything indented is local to a function, a test module or an `impl`.
 fn types_of(source: &str) -> impl Iterator<Item = &str> {
     source.lines().filter_map(|line| {
         let line = match line.strip_prefix("pub") {
@@ -388,8 +388,8 @@ fn no_two_types_share_a_name() {
     nothing(&told.collect::<Vec<_>>());
 }
 
-/// The schema's migrations with their checksums (CRC-32). A new one is added here; a released one is never edited, because
-/// databases out there were made by it.
+/// The schema's migrations with their checksums (CRC-32). New ones are added here; released ones are never edited, because
+/// existing databases were created by them.
 const MIGRATIONS: [(&str, u32); 14] = [
     ("postgres/migrations/0001_start.sql", 0x7401_22E5),
     ("postgres/migrations/0002_instances.sql", 0xAF74_ECE6),
@@ -426,7 +426,7 @@ fn no_migration_is_edited() {
 
 #[test]
 fn nothing_is_left_to_do_and_nothing_is_unsafe() {
-    // Put together here, so that this file is not among the findings.
+    // Assembled here, so that this file isn't among the findings.
     let words = [format!("TO{}", "DO"), format!("FIX{}", "ME"), format!("XX{}", "X")];
     for path in files() {
         let Ok(text) = std::fs::read_to_string(root().join(&path)) else { continue };
@@ -461,7 +461,7 @@ fn the_units_of_systemd_stop_at_a_wrong_configuration_and_the_page_for_operators
         let has = |line: &str| unit.lines().any(|found| found == line);
         assert!(has("RestartPreventExitStatus=78") && has("UMask=0077") && has("NoNewPrivileges=yes"), "{unit}");
         assert!(!unit.contains("ExecStartPre"), "systemd restarts a unit whatever the exit code of that was");
-        // For five minutes after its start the service follows a clock that is set, so it starts after that.
+        // For five minutes after it starts, the service follows a clock that is set, so it starts after that.
         let targets = "network-online.target time-sync.target";
         assert!(has(&format!("Wants={targets}")) && has(&format!("After={targets}")), "{unit}");
         assert!(

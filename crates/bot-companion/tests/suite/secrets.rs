@@ -1,4 +1,4 @@
-//! `bot-companion secrets …` beside a running service: what is encrypted with which key, and a change of keys.
+//! `bot-companion secrets …` next to a running service: what is encrypted with which key, and a change of keys.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::harness::{Folder, TestApp, eventually, on_postgres, sandbox};
 
 const OLD: &str = "old:QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=";
 const NEW: &str = "new:QkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkI=";
-/// Another key under the id of the old one.
+/// Another key under the old one's ID.
 const WRONG: &str = "old:Q0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0NDQ0M=";
 
 fn keys(keys: &[&str]) -> String {
@@ -25,8 +25,8 @@ async fn said(app: &TestApp, keys: &[&str], arguments: &[&str]) -> String {
     let output = run(asked).await;
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{error}");
-    // A change of keys beside a service that cannot be asked is explained.
-    assert_eq!(error.contains("no running service could be asked"), arguments.contains(&"reseal"), "{error}");
+    // A change of keys next to a service that cannot be reached is explained.
+    assert_eq!(error.contains("no running service could be reached"), arguments.contains(&"reseal"), "{error}");
     assert_eq!(error.lines().count(), usize::from(arguments.contains(&"reseal")), "{error}");
     String::from_utf8(output.stdout).unwrap()
 }
@@ -42,15 +42,18 @@ async fn keys_are_changed_while_the_service_runs_and_nobody_has_to_sign_in_again
     let leaver = app.user("newcomer").await;
     app.settled().await;
     assert_eq!(leaver.delete("/auth").send().await.status, 200);
-    // As the document says: the new key in front, everywhere; then reseal; then the old one goes.
+    // As documented: the new key first, everywhere; then reseal; then remove the old one.
     let app = app.restarted(&[&keys(&[NEW, OLD])]).await;
     let text = said(&app, &[NEW, OLD], &["secrets", "status"]).await;
     assert!(text.contains("\nnew  0       0           configured; writes\n"), "{text}");
     assert!(text.contains("\nold  2       0           configured; reads\n"), "{text}");
-    assert!(text.contains("2 grant(s) are not under the first key: run `bot-companion secrets reseal`."), "{text}");
+    assert!(
+        text.contains("2 grant(s) are not encrypted with the first key: run `bot-companion secrets reseal`."),
+        "{text}"
+    );
     let text = said(&app, &[NEW, OLD], &["secrets", "reseal"]).await;
-    assert!(text.starts_with("2 of 2 grant(s) are encrypted with new now.\n"), "{text}");
-    assert!(text.contains("Nothing needs the key old any more: take it out of secrets.keys"), "{text}");
+    assert!(text.starts_with("Encrypted 2 of 2 grant(s) with new.\n"), "{text}");
+    assert!(text.contains("Nothing needs the key old any more: remove it from secrets.keys"), "{text}");
     let again: Value = serde_json::from_str(&said(&app, &[NEW, OLD], &["secrets", "reseal", "--json"]).await).unwrap();
     assert_eq!((&again["looked_at"], &again["resealed"], &again["removable"]), (&json!(2), &json!(0), &json!(["old"])));
     let app = app.restarted(&[&keys(&[NEW])]).await;
@@ -74,8 +77,8 @@ async fn what_cannot_be_read_is_said_with_its_remedy_and_left_alone() {
     let unreadable = json!({ "id": "old", "configured": false, "writes": false, "grants": 1, "unreadable": 1 });
     assert_eq!(status(&app, &[NEW]).await[1], unreadable);
     let text = said(&app, &[NEW, WRONG], &["secrets", "reseal"]).await;
-    assert!(text.starts_with("0 of 1 grant(s) are encrypted with new now.\n"), "{text}");
-    assert!(text.contains("1 grant(s) name the key old and cannot be read with it"), "{text}");
+    assert!(text.starts_with("Encrypted 0 of 1 grant(s) with new.\n"), "{text}");
+    assert!(text.contains("1 grant(s) name the key old but cannot be read with it"), "{text}");
     assert!(!text.contains("Nothing needs"), "{text}");
     for secret in [OLD, NEW, WRONG] {
         assert!(!text.contains(secret.split_once(':').unwrap().1), "a key is shown");
@@ -123,7 +126,7 @@ async fn a_change_of_keys_that_the_running_service_does_not_know_of_is_refused()
 
     service.reload("reloaded changed=secrets.keys").await;
     let (code, output, error) = asked(&admin, &reseal).await;
-    assert!(code == 0 && output.starts_with("1 of 1 grant(s) are encrypted with new now."), "{output}{error}");
+    assert!(code == 0 && output.starts_with("Encrypted 1 of 1 grant(s) with new."), "{output}{error}");
     assert_eq!(error.contains("was asked. Every service that uses this store"), on_postgres(), "{error}");
     assert_eq!(sealed_with_old().await, 0);
 }

@@ -1,4 +1,4 @@
-//! HTTPS: the header that pins it, and HTTP/2 for who asks for it.
+//! HTTPS: the header that pins it, and HTTP/2 for clients that ask for it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Sessions: two devices, expiry, the list of one's own, ending one or all, blocking.
+//! Sessions: two devices, expiry, a user's own list, ending one or all, blocking.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// So many days, but for the last moment.
+/// This many days, minus a moment.
 fn almost(days: u32) -> Duration {
     (days * DAY).saturating_sub(MOMENT)
 }
 
-/// Somebody who signs in with a browser of this name.
+/// Someone who signs in with a browser of this name.
 async fn user_with(app: &TestApp, person: &str, agent: impl AsRef<[u8]>) -> Client {
     let call = app.anon().post("/auth").header("Idp-Code", app.sandbox.issue_code(person));
     let answer = call.header("User-Agent", agent).send().await;
@@ -33,7 +33,7 @@ async fn sessions(user: &Client) -> Vec<Value> {
     answer.data().as_array().unwrap().clone()
 }
 
-/// The public name of the session that asks.
+/// The ID of the session that makes the request.
 async fn own_id(user: &Client) -> String {
     let own = sessions(user).await.into_iter().find(|session| session["current"] == true).unwrap();
     own["id"].as_str().unwrap().to_owned()
@@ -293,7 +293,7 @@ async fn blocking_a_user_ends_their_sessions_at_once_and_keeps_them_out_until_un
     assert!(is_alive(&other).await);
     app.revoked(1).await;
     app.sign_in(&app.sandbox.issue_code("owner")).await.refused(403, "user_blocked");
-    // The grant of the attempt too.
+    // The attempt's grant, too.
     app.revoked(2).await;
 
     let app = app.restarted(&[]).await;
@@ -324,7 +324,7 @@ async fn a_user_has_so_many_sessions_and_a_new_one_ends_the_one_least_recently_u
         users.push(app.user("owner").await);
         app.clock.advance(Duration::from_secs(1));
     }
-    // A use that is known to this process alone counts too.
+    // A use that only this process knows about counts too.
     assert!(is_alive(&users[0]).await);
     app.clock.advance(Duration::from_secs(1));
     let new = app.user("owner").await;
@@ -392,7 +392,7 @@ async fn a_sweep_ends_all_sessions_of_users_who_have_many() {
 async fn a_use_that_is_only_in_memory_keeps_a_session_from_the_sweep() {
     let app = TestApp::builder().set("[sessions]\nidle = \"1m\"").start().await;
     let user = app.user("owner").await;
-    // Too soon after the sign-in to be written down.
+    // Too soon after the sign-in to be recorded.
     app.clock.advance(Duration::from_secs(14));
     assert_eq!(user.get("/sessions").await.status, 200);
     app.clock.advance(Duration::from_secs(47));

@@ -1,4 +1,4 @@
-//! Sign-in: one code one exchange, replays, PKCE and redirect addresses.
+//! Sign-in: one exchange per code, replays, PKCE and redirect addresses.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::harness::{Answer, CLIENT_SECRET, ORIGIN, TestApp, claiming, eventuall
 
 const PREVIEW: &str = "http://localhost:3000";
 
-/// The code that the provider's page sends a browser back with, after it was asked for on these terms.
+/// The code that the provider's page sends a browser back with, requested on these terms.
 async fn consented(app: &TestApp, person: &str, terms: &[(&str, &str)]) -> String {
     let mut page = Url::parse(&app.sandbox.authorize_url()).unwrap();
     page.query_pairs_mut().extend_pairs(terms).append_pair("choice", person);
@@ -138,7 +138,7 @@ async fn a_code_that_another_replica_exchanges_is_waited_for_and_then_refused_th
 #[tokio::test]
 async fn a_used_code_is_refused_for_two_minutes_without_asking_the_provider() {
     let app = TestApp::start().await;
-    // The provider would take this code any number of times, so it is the service that refuses it.
+    // The provider would accept this code any number of times, so it is the service that refuses it.
     token_in(&app.sign_in("owner").await);
     for wait in [0, 60, 59] {
         app.clock.advance(Duration::from_secs(wait));
@@ -273,7 +273,7 @@ async fn an_exchange_runs_to_its_end_though_the_client_has_left() {
     app.sign_in("owner").await.refused(401, "idp_code_rejected");
     assert_eq!(exchanges(&app), 1, "the code is spent");
 
-    // Nobody ever opened a session with that grant, so it is given back after a while.
+    // Nobody ever opened a session with that grant, so it is revoked after a while.
     app.app.accounts.sweep().await.unwrap();
     app.clock.advance(Duration::from_mins(11));
     app.app.accounts.sweep().await.unwrap();
@@ -291,7 +291,7 @@ async fn the_redirect_address_is_the_one_of_the_page_that_asks_and_else_the_firs
         (Some("https://elsewhere.example"), &first),
         (Some("null"), &first),
         (Some(""), &first),
-        // Beginnings of an address, but not its origin.
+        // The start of an address, but not its origin.
         (Some("http:"), &first),
         (Some("http://localhost"), &first),
         (Some("http://localhost:300"), &first),
@@ -299,7 +299,7 @@ async fn the_redirect_address_is_the_one_of_the_page_that_asks_and_else_the_firs
         (Some("http://LOCALHOST:3000"), &first),
     ];
     for (origin, expected) in table {
-        // The provider compares letter by letter what the code was asked for with and what we send.
+        // The provider compares letter by letter what the code was requested with and what we send.
         let code = consented(&app, "owner", &[("redirect_uri", expected)]).await;
         let call = app.anon().post("/auth").header("Idp-Code", &code);
         let answer = origin.into_iter().fold(call, |call, origin| call.header("Origin", origin)).send().await;

@@ -1,5 +1,5 @@
-//! `/site/dashboard`, as far as it is made on the server: what it may load, its size, its words, and whether one can sign in on it. What
-//! its script does is tested in a browser (`examples/browser-tests`).
+//! The server side of `/site/dashboard`: what it may load, its size, its words, and whether people can sign in on it. Its
+//! script is tested in a browser (`examples/browser-tests`).
 
 use std::io::Read as _;
 
@@ -13,7 +13,7 @@ use crate::switches::Dev;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' https://cdn.discordapp.com; connect-src \
                       'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// The largest page with all that it loads, compressed.
+/// The size limit of the page with everything it loads, compressed.
 const LARGEST: usize = 60_000;
 
 /// The page at this host, in this language.
@@ -23,7 +23,7 @@ async fn page(client: &Client, path: &str, host: &str, language: &str) -> Answer
     asked
 }
 
-/// Services with this redirect address beside the suite's own.
+/// Services with this redirect address in addition to the suite's own.
 async fn with_redirect(address: &str, settings: &str) -> TestApp {
     let origin = address.split('/').take(3).collect::<Vec<_>>().join("/");
     let redirects = format!(
@@ -33,7 +33,7 @@ async fn with_redirect(address: &str, settings: &str) -> TestApp {
     TestApp::builder().set(&redirects).set(settings).start().await
 }
 
-/// The addresses in the page's attributes of this name.
+/// The addresses in the page's attributes with this name.
 fn attributes<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
     let start = format!(" {name}=\"");
     text.split(start.as_str()).skip(1).map(|rest| rest.split('"').next().unwrap()).collect()
@@ -84,12 +84,12 @@ async fn the_page_loads_only_what_is_ours_and_little_of_it() {
 #[tokio::test]
 async fn a_page_that_the_redirect_address_does_not_lead_to_says_so_in_place_of_the_button() {
     let table: &[(&str, &str, &str, Option<&str>)] = &[
-        // The redirect address, other settings, the host that is asked, and what is said if one cannot sign in.
+        // The redirect address, other settings, the requested host, and the message if nobody can sign in.
         ("https://bot.example/site/dashboard", "", "bot.example", None),
         ("https://bot.example/site/dashboard", "", "BOT.example", None),
         ("https://bot.example:8443/site/dashboard", "", "bot.example:8443", None),
         ("https://bot.example/api/site/dashboard", "[http]\nbase_path = \"/api\"", "bot.example", None),
-        // Another path, another host, the base path forgotten.
+        // Another path, another host, a missing base path.
         (
             "https://bot.example/callback",
             "",
@@ -158,7 +158,7 @@ async fn dev_prints_and_registers_the_page_and_has_a_page_for_invitations() {
         let call = dev.client.call(Method::GET, "/auth").header("Host", &host).header("Sec-Fetch-Site", "same-origin");
         let redirect = format!("http://{host}/site/dashboard");
         assert_eq!(call.send().await.data()["redirect_uri"], redirect.as_str());
-        // The whole way: the provider takes the address, and the service sends the same with the code.
+        // The whole way: the provider accepts the address, and the service sends the same with the code.
         let encoded = redirect.replace(':', "%3A").replace('/', "%2F");
         let asked = format!(
             "/oauth2/authorize?response_type=code&client_id=sandbox&scope=identify+guilds&redirect_uri={encoded}"

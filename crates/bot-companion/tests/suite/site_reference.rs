@@ -22,7 +22,7 @@ async fn page(app: &TestApp, path: &str) -> String {
     answer.text()
 }
 
-/// What people read of this markup.
+/// The text that people read in this markup.
 fn text(markup: &str) -> String {
     let without_tags: String =
         markup.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect();
@@ -123,7 +123,7 @@ async fn every_field_of_an_answer_is_on_the_page() {
     }
 }
 
-/// Runs a command to its end, or a stream to its first event, and gives the last line that it says.
+/// Runs a command to its end, or a stream to its first event, and returns the last line of output.
 async fn last_line(mut shell: Command) -> String {
     let run = move || {
         let mut running = shell.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
@@ -139,7 +139,7 @@ async fn last_line(mut shell: Command) -> String {
         running.wait().unwrap();
         last
     };
-    // Apart from the runtime, on which the service answers.
+    // Outside the runtime, on which the service answers.
     soon("curl says something", tokio::task::spawn_blocking(run)).await.unwrap()
 }
 
@@ -149,7 +149,7 @@ async fn the_commands_of_the_page_work() {
     let app = TestApp::start().await;
     let page = page(&app, "/docs").await;
     let bot = app.bot("reference").await;
-    // In the order of the page: a bot's events come after its snapshot.
+    // In page order: a bot's events come after its snapshot.
     let mut operations = operations();
     operations.sort_by_key(|(_, _, operation)| part(&page, operation).as_ptr());
     assert!(operations.len() > 20);
@@ -166,7 +166,7 @@ async fn the_commands_of_the_page_work() {
         shell.env("KEY", bot.key.expose_secret()).env("INSTANCE", &bot.instance);
         let last = last_line(shell).await;
         let is_stream = command.contains("curl -sS -N");
-        // The examples of ids are nobody's here.
+        // The example IDs belong to nobody here.
         let expected = match () {
             () if is_stream => "event: changed",
             () if path.contains("{id}") => "404",

@@ -1,9 +1,9 @@
-//! The status page and the feed of incidents, as a visitor's browser and a feed reader get them.
+//! The status page and the incident feed, as seen by a visitor's browser and a feed reader.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::health::{Heartbeat, ShardBeat};
+use domain::health::{Heartbeat, ShardHeartbeat};
 use domain::history::announcement::Notice;
 use http::Method;
 use serde_json::json;
@@ -28,12 +28,12 @@ fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     rest.split_once(to).unwrap_or_else(|| panic!("no {to} after {from} in {text}")).0
 }
 
-/// The section that is named by this id.
+/// The section with this ID.
 fn section<'a>(page: &'a str, id: &str) -> &'a str {
     between(page, &format!("aria-labelledby=\"{id}\">"), "</section>")
 }
 
-/// Lets time pass under the recorder's eyes.
+/// Lets time pass while the recorder watches.
 async fn watched(app: &TestApp, seconds: u64) {
     for _ in 0..seconds / 30 {
         app.clock.advance(Duration::from_secs(30));
@@ -96,15 +96,16 @@ async fn a_bot_is_unknown_then_up_then_down_and_the_incident_ends_when_it_is_bac
 #[tokio::test]
 async fn some_silent_shards_are_named_and_the_others_are_up() {
     let app = TestApp::start().await;
-    let beat = async |name: &str, shards: std::ops::Range<u32>| {
-        let shards = shards.map(|id| ShardBeat { id, sent: None, acknowledged: None, latency: Some(30.0) }).collect();
-        let beat = Heartbeat { instance: instance(name), started_at: START, memory: 1, shard_count: 9, shards };
-        app.app.store.beat(beat, app.clock.now()).await.unwrap();
+    let heartbeat = async |name: &str, shards: std::ops::Range<u32>| {
+        let shards =
+            shards.map(|id| ShardHeartbeat { id, sent: None, acknowledged: None, latency: Some(30.0) }).collect();
+        let heartbeat = Heartbeat { instance: instance(name), started_at: START, memory: 1, shard_count: 9, shards };
+        app.app.store.record_heartbeat(heartbeat, app.clock.now()).await.unwrap();
     };
-    beat("a", 0..5).await;
-    beat("b", 5..9).await;
+    heartbeat("a", 0..5).await;
+    heartbeat("b", 5..9).await;
     app.clock.advance(Duration::from_secs(100));
-    beat("a", 0..5).await;
+    heartbeat("a", 0..5).await;
     let shown = status(&app).await;
     for said in [
         "<h2>The bot is up for some servers</h2>",
@@ -126,7 +127,7 @@ async fn five_thousand_shards_are_all_there_and_the_page_is_small() {
     let app = TestApp::start().await;
     let mut random = 1_u64;
     for process in 0..50_u32 {
-        // A xorshift generator: latencies that repeat themselves would compress too well.
+        // A xorshift generator, because latencies that repeat would compress too well.
         let mut latency = || {
             random ^= random << 13;
             random ^= random >> 7;
@@ -134,16 +135,21 @@ async fn five_thousand_shards_are_all_there_and_the_page_is_small() {
             30.0 + f64::from(u32::try_from(random % 150).unwrap())
         };
         let own = (process * 100..(process + 1) * 100).filter(|id| id % 997 != 1);
-        let shards = own.map(|id| ShardBeat { id, sent: None, acknowledged: None, latency: Some(latency()) }).collect();
+        let shards =
+            own.map(|id| ShardHeartbeat { id, sent: None, acknowledged: None, latency: Some(latency()) }).collect();
         let started_at = START.before(Duration::from_hours(1));
-        let beat = Heartbeat {
+        let heartbeat = Heartbeat {
             instance: instance(&format!("p{process}")),
             started_at,
             memory: 1,
             shard_count: SHARDS,
             shards,
         };
-        app.app.store.beat(beat, START.before(Duration::from_secs(u64::from(process % 30)))).await.unwrap();
+        app.app
+            .store
+            .record_heartbeat(heartbeat, START.before(Duration::from_secs(u64::from(process % 30))))
+            .await
+            .unwrap();
     }
     app.clock.advance(Duration::from_secs(55));
     let small = async |path: &str| {
@@ -203,8 +209,8 @@ async fn a_lookup_says_the_same_of_a_server_that_is_known_and_of_one_that_is_not
     assert!(ask(&id(5)).await.contains("This shard is down."));
 }
 
-/// How many pages are made while the facts stay: the service reads them into its caches by itself, too, and then the work is done
-/// again. The work says how many there were when its own first page was there.
+/// How many pages are rendered while the facts stay the same: the service also reads them into its caches by itself, and then
+/// the work is repeated. The work returns how many there were when its own first page was there.
 async fn pages_made_again(app: &TestApp, work: impl AsyncFn() -> u64) -> u64 {
     let facts = async || (app.app.views.site.get().await.unwrap(), app.app.views.history.get().await.unwrap());
     for _ in 0..100 {
@@ -316,7 +322,7 @@ async fn the_charts_show_what_is_known_and_nothing_unknown_as_down() {
     assert_eq!(empty.matches("There is nothing to show yet").count(), 2);
     let (minute, day) = (60_000, 86_400_000);
     let now = START.millis();
-    // From 120 minutes ago on: an hour that was good but for a minute, then an hour of which nothing is known.
+    // From 120 minutes ago: an hour that was good except for a minute, then an hour without data.
     let minutes = (61..=120).map(|ago| {
         let state = if ago == 90 { "'down', NULL" } else { "'up', 40.4" };
         format!("({}, {state})", now - ago * minute)
@@ -347,7 +353,7 @@ async fn the_charts_show_what_is_known_and_nothing_unknown_as_down() {
     assert_eq!(availability.matches("class=\"hit\"").count(), 90);
     assert_eq!(availability.matches("<tr>").count(), 91);
     assert!(availability.contains("18 Oct to 16 Nov: 99.30 % up</title>"), "{availability}");
-    // Of 29 of the 90 days, and of today, nothing is known; one has a part that is down.
+    // 29 of the 90 days, and today, have no data; one was partly down.
     assert_eq!(availability.matches(": nothing is known</title>").count(), 30);
     let down: Vec<&str> = availability.split("class=\"down\" d=\"").skip(1).collect();
     assert_eq!(down.iter().filter(|path| !path.starts_with('"')).count(), 1, "{availability}");
@@ -398,7 +404,7 @@ async fn the_feed_of_incidents_is_atom_with_links_that_lead_somewhere_or_none() 
     assert!(german.contains("<id>https://bot.example/site/status#announcement-"), "{german}");
 }
 
-/// Panics unless every tag is closed in its turn and every `&` begins an entity that XML has.
+/// Panics unless every tag is closed in order and every `&` starts a valid XML entity.
 fn well_formed(xml: &str) {
     let body = xml.strip_prefix("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n").expect(xml);
     let mut open = Vec::new();

@@ -1,8 +1,8 @@
-//! The exact bodies, byte for byte. What differs from run to run stands in angle brackets.
+//! The exact bodies, byte for byte. What differs from run to run is in angle brackets.
 
 use std::time::Duration;
 
-use domain::health::{Heartbeat, ShardBeat};
+use domain::health::{Heartbeat, ShardHeartbeat};
 use domain::{Change, Guild, Permission};
 use provider::idp::Endpoint;
 use provider::sandbox::Fault;
@@ -14,7 +14,7 @@ use crate::harness::{
     team_member,
 };
 
-/// The text with each of these values replaced by its name.
+/// The text with each of these values replaced with its name.
 fn fixed(text: &str, values: &[(&str, &str)]) -> String {
     values.iter().fold(text.to_owned(), |text, (value, name)| {
         assert!(text.contains(value), "{name} is not in {text}");
@@ -126,8 +126,8 @@ async fn the_status() {
         )
     };
     insta::assert_snapshot!("status_offline", status().await);
-    let shard = |id, sent, latency| ShardBeat { id, sent, acknowledged: sent, latency };
-    let beat = Heartbeat {
+    let shard = |id, sent, latency| ShardHeartbeat { id, sent, acknowledged: sent, latency };
+    let heartbeat = Heartbeat {
         instance: instance("a"),
         started_at: START.before(Duration::from_hours(76)),
         memory: 123_456_789,
@@ -138,11 +138,11 @@ async fn the_status() {
             shard(10, Some(START.before(Duration::from_millis(1250))), Some(38.0)),
         ],
     };
-    app.app.store.beat(beat, START).await.unwrap();
+    app.app.store.record_heartbeat(heartbeat, START).await.unwrap();
     insta::assert_snapshot!("status", status().await);
 }
 
-/// An error with the headers that belong to it.
+/// An error with its headers.
 fn line(answer: &Answer) -> String {
     let code = answer.error();
     let headers: Vec<_> = ["retry-after", "www-authenticate", "allow"]

@@ -1,4 +1,4 @@
-//! Unix sockets, sockets that systemd passes on, and what systemd is told: the real binary.
+//! Unix sockets, sockets passed by systemd, and notifications to systemd, with the real binary.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
@@ -17,7 +17,7 @@ fn serve(config: &Path, listen: &str) -> Command {
     command(&["serve", "--listen", listen, "--config", config.to_str().unwrap()])
 }
 
-/// The whole response to one request, with this header beside the others.
+/// The whole response to one request with this extra header.
 async fn get(mut stream: impl AsyncRead + AsyncWrite + Unpin, path: &str, header: &str) -> String {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{header}Connection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -56,7 +56,7 @@ async fn a_unix_socket_has_its_mode_is_defended_and_goes_with_the_service() {
     let asked = run(asked).await;
     assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stderr));
 
-    // One that was killed leaves its socket, and the next one replaces it.
+    // One that was killed leaves its socket behind, and the next one replaces it.
     first.kill();
     assert!(path.exists() && UnixStream::connect(&path).await.is_err());
     let mut next = started(serve(&config, &listen), "listening on unix:").await;
@@ -82,7 +82,7 @@ async fn a_client_on_a_unix_socket_is_a_proxy_only_where_127_0_0_1_is_one() {
     }
 }
 
-/// The service with this socket from its parent, as systemd passes one on.
+/// The service with this socket from its parent, as passed by systemd.
 fn activated(config: &Path, socket: OwnedFd) -> Command {
     let mut activated = Command::new("sh");
     let script = "exec 3<&0 </dev/null; LISTEN_PID=$$ exec \"$@\"";
@@ -101,7 +101,7 @@ async fn a_socket_of_the_parent_is_served_by_one_process_after_the_other() {
     let socket = || OwnedFd::from(listener.try_clone().unwrap());
     let mut first = Running::start(activated(&config, socket())).await;
     assert_eq!(first.address, address, "not the one of --listen");
-    // More than one core can take.
+    // More than one core can handle.
     let asked = (0..32).map(|_| async { get(TcpStream::connect(address).await.unwrap(), "/", "").await });
     for response in futures_util::future::join_all(asked).await {
         assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
@@ -137,7 +137,7 @@ async fn systemd_is_told_when_it_is_ready_reloads_lives_and_stops() {
     let mut asked = serve(&config, "127.0.0.1:0");
     asked.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "200000");
     let mut service = Running::spawn(asked);
-    // What comes before it; the watchdog is fed in between.
+    // Skips what comes before it; the watchdog is notified in between.
     let told = async |wanted: &str| {
         let receive = async {
             let mut others = Vec::new();

@@ -1,4 +1,4 @@
-//! What keeps `serve` from starting, `check --live` finds before it: one list, the same words, the same exit code.
+//! What keeps `serve` from starting, `check --live` finds first: one list, the same words, the same exit code.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +27,7 @@ fn both(config: &Path, variables: &[(&str, &str)]) -> [Command; 2] {
     })
 }
 
-/// The exit code, and all that was said.
+/// The exit code and all output.
 async fn said(command: Command) -> (i32, String) {
     let output = run(command).await;
     (output.status.code().unwrap(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
@@ -42,7 +42,7 @@ fn lines(said: &str) -> BTreeMap<String, (String, String)> {
     lines.as_array().unwrap().iter().map(entry).collect()
 }
 
-/// Both end with this code; the check because of this line, and both say this.
+/// Asserts that both end with this code, the check because of this line, and that both say this.
 async fn refuse([serve, check]: [Command; 2], name: &str, code: i32, part: &str) {
     let (served, log) = said(serve).await;
     assert!(
@@ -55,7 +55,7 @@ async fn refuse([serve, check]: [Command; 2], name: &str, code: i32, part: &str)
     assert!(checked == code && status == "failed" && said.contains(part), "{name} {checked}: {text}");
 }
 
-/// A certificate that counts from this year to the next, and its key.
+/// A certificate that is valid from this year to the next, and its key.
 fn write_certificate(folder: &Path, year: i32) -> [(&'static str, String); 2] {
     let mut wanted = rcgen::CertificateParams::new(vec!["dashboard.example".to_owned()]).unwrap();
     wanted.not_before = rcgen::date_time_ymd(year, 1, 1);
@@ -68,7 +68,7 @@ fn write_certificate(folder: &Path, year: i32) -> [(&'static str, String); 2] {
     [("COMPANION_TLS_CERT", shown(&cert)), ("COMPANION_TLS_KEY", shown(&key))]
 }
 
-/// The same certificate in the form of X.509 version 1.
+/// The same certificate in X.509 version 1 format.
 fn make_version_1(path: &Path) {
     let engine = base64::engine::general_purpose::STANDARD;
     let text = fs::read_to_string(path).unwrap();
@@ -154,7 +154,7 @@ async fn a_certificate_that_is_not_valid_yet_is_told_and_served() {
     let [serve, check] = both(&config, &variables);
     let (code, text) = said(check).await;
     let (status, certificate) = &lines(&text)["certificate"];
-    assert!(code == 1 && status == "failed" && certificate.contains("valid only from 2900-01-01"), "{text}");
+    assert!(code == 1 && status == "failed" && certificate.contains("not valid before 2900-01-01"), "{text}");
     let service = Running::start(serve).await;
     let told = "the certificate is not valid yet, so browsers refuse it; check this machine's clock";
     eventually("it is told", async || service.logged().contains(told)).await;
@@ -218,7 +218,7 @@ async fn a_file_of_another_user_is_not_one_that_cannot_be_created() {
     let key = folder.path().join("data.db.key");
     let kept = fs::read(&key).unwrap();
     take_away(&key);
-    // Who owns it may read it, also without root's rights.
+    // The owner may read it, even without root's rights.
     if fs::metadata(&key).unwrap().uid() == 54321 {
         refused("key file", 78, &["data.db.key cannot be read: Permission denied", "it belongs to user "]).await;
     }
@@ -267,7 +267,7 @@ async fn what_a_database_server_does_not_allow_is_found_before_the_start() {
     let (status, connections) = &lines(&text)["connections"];
     assert!(code == 1 && status == "failed" && connections.contains("store.connections is 999"), "{text}");
     assert!(connections.contains("raise max_connections"), "{text}");
-    // A server that is too busy to say what it allows holds no start up, and then nothing is told.
+    // A server that is too busy to report its limits does not delay startup, and then there is no warning.
     eventually("a start tells of it", async || {
         let [serve, _] = commands();
         Running::start(serve).await.logged().contains(connections.as_str())

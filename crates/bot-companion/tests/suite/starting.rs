@@ -1,4 +1,4 @@
-//! A process that starts before its store can be opened: it waits, says so, and gives up with a remedy.
+//! A process that starts before its store can be opened: it waits, says so, and gives up with advice.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -10,7 +10,7 @@ use tokio_postgres::config::Host;
 use crate::harness::binary::{Running, command, config_file, run};
 use crate::harness::{Folder, eventually, on_postgres, sandbox, sqlite_only};
 
-/// An address at which nobody listens yet, and nobody else can.
+/// An address where nobody listens yet, and nobody else can.
 fn reserved() -> (TcpSocket, SocketAddr) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -61,7 +61,7 @@ async fn a_database_that_comes_up_later_is_waited_for() {
     let path = config.to_str().unwrap();
     let serving = at(command(&["serve", "--listen", "127.0.0.1:0", "--config", path]), &url);
     let mut service = Running::spawn(serving);
-    let says_so = "the store cannot be opened yet; trying again";
+    let says_so = "the store cannot be opened yet; retrying";
     eventually("it says that it waits", async || service.logged().contains(says_so)).await;
     assert!(service.logged().contains(&address.to_string()), "{}", service.logged());
 

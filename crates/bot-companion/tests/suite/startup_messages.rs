@@ -1,5 +1,5 @@
-//! What the service says when it starts, and when it cannot: keys that were made or are missing, files that others can read, why a
-//! store cannot be opened.
+//! What the service says when it starts, and when it cannot: keys that were created or are missing, files that others can read,
+//! why a store cannot be opened.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -26,7 +26,7 @@ async fn stopped(mut service: Running) -> String {
     service.logged()
 }
 
-/// What a command says, on both outputs, and its exit code.
+/// The output of a command, and its exit code.
 async fn said(command: Command) -> (i32, String) {
     let output = run(command).await;
     (output.status.code().unwrap(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
@@ -38,7 +38,7 @@ async fn a_key_that_is_made_is_said_and_a_lost_one_is_missed() {
     let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
     let config = config_file(&folder, &provider, "");
     let key = folder.path().join("data.db.key");
-    let made = "made a key for the provider's tokens";
+    let made = "created a key for the provider's tokens";
     let first = Running::start(serve(&config)).await;
     signed_in(&first, &provider.issue_code("owner")).await;
     signed_in(&first, &provider.issue_code("member")).await;
@@ -72,9 +72,9 @@ async fn a_command_that_makes_a_key_says_so() {
     let config = config_file(&folder, &provider, "");
     let create = || command(&["key", "create", "--label", "x", "--config", config.to_str().unwrap()]);
     let (code, text) = said(create()).await;
-    assert!(code == 0 && text.contains("made a key for the provider's tokens"), "{text}");
+    assert!(code == 0 && text.contains("created a key for the provider's tokens"), "{text}");
     let (code, text) = said(create()).await;
-    assert!(code == 0 && !text.contains("made a key"), "{text}");
+    assert!(code == 0 && !text.contains("created a key"), "{text}");
 }
 
 #[tokio::test]
@@ -88,7 +88,7 @@ async fn files_that_others_can_read_are_warned_of_with_what_to_run() {
     fs::set_permissions(&database, fs::Permissions::from_mode(0o644)).unwrap();
     fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).unwrap();
     let warnings = [
-        format!("everybody on this machine can read the database; run `chmod 600 {}`", database.display()),
+        format!("everyone on this machine can read the database; run `chmod 600 {}`", database.display()),
         format!("others can read the key file; run `chmod 600 {}`", key.display()),
     ];
     let log = stopped(Running::start(serve(&config)).await).await;
@@ -138,7 +138,7 @@ async fn secrets_that_others_can_read_are_warned_of_with_what_to_run() {
     let own = (config.clone(), "idp.client_secret", String::new());
     for (path, setting, _) in secrets.iter().chain([&own]) {
         let path = path.display();
-        let part = format!("everybody on this machine can read {path}, which holds {setting}");
+        let part = format!("everyone on this machine can read {path}, which contains {setting}");
         for said in [&log, &checked] {
             let line = said.lines().find(|line| line.contains(&part)).unwrap_or_else(|| panic!("{part}: {said}"));
             assert!(line.contains(&format!("`chmod 600 {path}`")), "{line}");
@@ -151,7 +151,7 @@ async fn secrets_that_others_can_read_are_warned_of_with_what_to_run() {
     assert!(code == 0 && !checked.contains("chmod"), "{checked}");
 }
 
-/// A key for the store of this folder: on PostgreSQL the one that is configured.
+/// A key for this folder's store; on PostgreSQL the configured one.
 fn folder_key(folder: &Folder) -> String {
     if on_postgres() { folder.key() } else { format!("one:{}=", "A".repeat(43)) }
 }
@@ -220,7 +220,7 @@ async fn the_start_and_each_failure_name_the_file_and_the_remedy() {
     let newer = rusqlite::Connection::open(at("newer.db")).unwrap();
     newer.execute_batch("CREATE TABLE x (y); PRAGMA user_version = 1000").unwrap();
     for (path, what, remedy) in [
-        (at("file/data.db"), "cannot be created", "a part of the path is a file and no folder"),
+        (at("file/data.db"), "cannot be created", "part of the path is a file, not a folder"),
         (at("folder"), "cannot be created: Is a directory", "add the name of a file in it to store.url"),
         (at("text.db"), "file is not a database", "correct store.url, or restore a backup"),
         (at("newer.db"), "schema version 1000", "run that one, or restore a backup"),

@@ -9,7 +9,7 @@ use store::Committed;
 
 use crate::harness::{Answer, Bot, START, TestApp, eventually, feedback, guild, id, listed};
 
-/// A guild as the bot sends it: it has ten members for each step of its number.
+/// A guild as the bot sends it, with ten members for each step of its number.
 fn sized(number: u64) -> Value {
     json!({"id": (number << 22).to_string(), "name": format!("g{number}"), "icon": null, "owner": OWNER.to_string(),
         "members": number * 10})
@@ -127,7 +127,7 @@ async fn what_changes_no_total_leaves_the_answer_in_the_cache() {
     assert_eq!(bot.beats(START.seconds(), 2).await.status, 200);
     app.bot_says([Change::Guild(guild(1, "one", OWNER)), Change::Feedback(feedback("a", 5))]).await;
     stats(&app).await;
-    // The cached bytes themselves, not some that are equal.
+    // The cached bytes themselves, not equal ones.
     let cached = || app.app.views.stats.with_cached(|cached| Some(cached.body.plain().as_ptr()));
     let before = cached();
     assert!(before.is_some());
@@ -151,7 +151,7 @@ async fn other_replicas_show_the_same() {
     assert_eq!(bot.at(&there).events(1, &[event("guild_gone", json!({"id": sized(12)["id"]}))]).await.status, 200);
     assert_eq!(counted(&there).await, (11, 660));
     eventually("the departure", async || counted(&here).await == (11, 660)).await;
-    // When the totals are exact again, all are told.
+    // When the totals are exact again, everyone is told.
     sends(&bot, (2, 0), 2, [2, 4]).await;
     let exact = (6 + 2, 360 + 60);
     for app in [&here, &there] {
@@ -159,7 +159,7 @@ async fn other_replicas_show_the_same() {
     }
 }
 
-/// The guilds and members that the owner, who is in all of them, sees on their list.
+/// The guilds and members on the list of the owner, who is in all of them.
 async fn listed_of_owner(app: &TestApp) -> (u64, u64) {
     let guilds = app.user("owner").await.guilds().await;
     (guilds.len() as u64, guilds.iter().map(|entry| entry["members"].as_u64().unwrap()).sum())
@@ -173,7 +173,7 @@ async fn while_shards_are_renumbered_no_guild_counts_twice() {
     sends(&bot, (1, 0), 1, 1..=12).await;
     let mut most = counted(&app).await;
     assert_eq!(most, (12, 780));
-    // 1, 2 and 3 shards; at each step some guilds are gone of which no event told.
+    // 1, 2 and 3 shards; at each step some guilds are gone without an event.
     let steps: [((u32, u32), &[u64]); 5] =
         [((2, 0), &[2, 4, 6, 8]), ((2, 1), &[1, 3, 5, 9]), ((3, 0), &[3, 6]), ((3, 1), &[1, 4]), ((3, 2), &[5, 8])];
     for (shard, guilds) in steps {

@@ -1,4 +1,4 @@
-//! `bot-companion store copy`, as an operator runs it.
+//! `bot-companion store copy`, as run by an operator.
 
 use runtime::clock::Clock;
 
@@ -14,10 +14,10 @@ async fn outcome(arguments: &[&str], environment: &[(&str, &str)]) -> (i32, Stri
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// A key that services on different stores share; it stands for `suite-key-material-of-32-bytes!!`.
+/// A key that services on different stores share; it encodes `suite-key-material-of-32-bytes!!`.
 const SECRET: (&str, &str) = ("COMPANION_SECRETS_KEYS", "suite:c3VpdGUta2V5LW1hdGVyaWFsLW9mLTMyLWJ5dGVzISE=");
 
-/// Makes two bot keys in this store, and lists them.
+/// Creates two bot keys in this store, and lists them.
 async fn keys(config: &str, url: &str) -> String {
     for label in ["first", "second"] {
         let arguments = ["key", "create", "--label", label, "--config", config];
@@ -57,17 +57,19 @@ async fn a_store_moves_to_another_file_and_the_old_one_stays() {
         "{said}"
     );
     assert!(said.contains("\nbot_keys                        2  "), "{said}");
-    assert!(said.contains("Both stores were read again and are equal: "), "{said}");
+    assert!(said.contains("Both stores were read again and match: "), "{said}");
     assert!(said.contains(&format!("COMPANION_SECRETS_KEYS_FILE={}.", key.display())), "{said}");
     assert!(
-        said.ends_with("Copied from SQLite to SQLite. Now set store.url to what --to says, and start the service.\n")
+        said.ends_with(
+            "Copied from SQLite to SQLite. Now set store.url to the value of --to, and start the service.\n"
+        )
     );
     assert_eq!(listed(config, &to).await, before);
     assert_eq!(listed(config, &from).await, before);
-    // Once more, and nothing happens.
+    // The second time, nothing happens.
     let (code, said, error) = outcome(&["store", "copy", "--from", &from, "--to", &to], &[]).await;
     assert_eq!((code, said.as_str()), (1, ""));
-    assert!(error.starts_with("bot-companion: the destination already has data of its own"), "{error}");
+    assert!(error.starts_with("bot-companion: the destination already has data"), "{error}");
 }
 
 #[tokio::test]
@@ -96,7 +98,7 @@ async fn a_store_moves_to_postgresql_and_back_with_its_address_in_the_environmen
     assert_eq!(listed(config, &new).await, before);
 }
 
-/// A database of its own, gone with the test.
+/// Its own database, removed with the test.
 struct Database {
     maintenance: String,
     name: String,
@@ -120,7 +122,7 @@ impl Drop for Database {
     }
 }
 
-/// Has the server do something, on a runtime of its own.
+/// Runs a statement on the server, on its own runtime.
 fn ask(url: &str, sql: &str) {
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -1,4 +1,4 @@
-//! What strangers can do as often as they like: it neither fills the error log nor counts as a failure of the service.
+//! What strangers can do as often as they like neither fills the error log nor counts as a failure of the service.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,12 +19,12 @@ use crate::harness::binary::{Running, command, config_file};
 use crate::harness::{Disk, Folder, TestApp, Wire, request, sandbox, soon, suite_log};
 use crate::tls::handshake;
 
-/// Requests by this header are told apart from those of other tests, which share the log.
+/// This header tells requests apart from those of other tests, which share the log.
 const REQUEST_ID: &str = "X-Request-Id";
-/// The service believes it from a proxy only.
+/// The service only trusts it from a proxy.
 const PROXY: &str = "http.trusted_proxies = [\"127.0.0.1\"]";
 
-/// Lines of the suite's log at these levels that belong to a request whose id begins like this.
+/// Lines of the suite's log at these levels that belong to a request whose ID starts like this.
 fn logged(levels: &[&str], id: &str) -> Vec<String> {
     let log = String::from_utf8_lossy(&std::fs::read(suite_log("suite")).unwrap()).into_owned();
     let is_at = |line: &str| levels.iter().any(|level| line.contains(&format!(" {level} ")));
@@ -32,7 +32,7 @@ fn logged(levels: &[&str], id: &str) -> Vec<String> {
     log.lines().filter(|line| is_at(line) && is_of(line)).map(ToOwned::to_owned).collect()
 }
 
-/// Of these lines, those about a request that failed.
+/// Those of these lines that are about a failed request.
 fn failures(lines: &[String]) -> Vec<&str> {
     lines.iter().map(String::as_str).filter(|line| line.contains("request failed")).collect()
 }
@@ -43,7 +43,7 @@ fn own_failures(scraped: &Scraped) -> f64 {
     ServerError::ALL.iter().map(|error| scraped.value(&series(error)).unwrap()).sum()
 }
 
-/// Answers with a status from 500 on.
+/// Answers with a status of 500 or higher.
 fn server_errors(scraped: &Scraped) -> Vec<&str> {
     scraped.lines().filter(|line| line.starts_with("companion_http_requests") && line.contains("status=\"5")).collect()
 }
@@ -175,7 +175,7 @@ fn serve(config: &Path) -> Command {
     command(&["serve", "--listen", "127.0.0.1:0", "--config", config.to_str().unwrap()])
 }
 
-/// On a machine that is slow a second minute may have begun.
+/// On a slow machine, a second minute may have begun.
 fn assert_once_per_minute(lines: usize, took: Duration) {
     let minutes = took.as_secs() / 60;
     assert!((1..=1 + minutes).contains(&(lines as u64)), "{lines} lines in {minutes} minutes");

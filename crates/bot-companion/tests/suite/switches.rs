@@ -1,4 +1,4 @@
-//! `dev` and its switches, as a developer of a dashboard uses them: with curl, by the page, and seen at the service's routes.
+//! `dev` and its switches, as used by a dashboard's developer: with curl, through the page, and seen at the service's routes.
 
 use std::sync::Arc;
 
@@ -57,7 +57,6 @@ impl Dev {
         self.client.post("/auth").header("Idp-Code", person).send().await
     }
 
-    /// A person who has just signed in.
     pub async fn user(&self, person: &str) -> Client {
         let answer = self.sign_in(person).await;
         assert_eq!(answer.status, 200, "{}", answer.text());
@@ -126,7 +125,7 @@ async fn a_stale_list_is_served_with_its_age_until_it_heals() {
         assert_eq!((stale.status, stale.data().as_array().unwrap().len()), (200, 3));
         assert!(age(&stale) >= 900, "{}", age(&stale));
     }
-    // Who signs in now gets one list, and no other.
+    // Someone who signs in now gets one list, and no other.
     let member = dev.user("member").await;
     assert_eq!(member.guilds().await.len(), 3);
     let call = member.call(Method::GET, "/guilds").header("Cache-Control", "no-cache");
@@ -151,7 +150,7 @@ async fn a_list_that_never_comes_is_given_up_and_healed_while_somebody_waits() {
         let owner = owner.clone();
         async move { owner.get("/guilds").await }
     });
-    // It ends only because the switch is turned.
+    // It only ends because the switch is turned.
     dev.off("guilds-hang/owner").await;
     assert_eq!(waiting.await.unwrap().status, 200);
     dev.on("guilds-slow").await;
@@ -401,7 +400,7 @@ async fn a_redirect_address_is_checked_and_another_is_registered_on_the_command_
         (answer.status, answer.headers["access-control-allow-origin"].as_bytes()),
         (200, &b"http://localhost:4200"[..])
     );
-    // The page that asked for the code is not the one that sends it.
+    // The page that requested the code isn't the one that sends it.
     let other = code("http://localhost:5173/callback").await;
     let call = dev.client.post("/auth").header("Idp-Code", &other).header("Origin", "http://localhost:4200");
     let refused = call.send().await.refused(502, "idp_misconfigured");
@@ -415,7 +414,7 @@ async fn the_demo_bot_tells_its_uptime_and_is_gone_with_the_first_word_of_a_real
     let banner = std::fs::read_to_string(&dev.service.output).unwrap();
     let key = banner.lines().find_map(|line| line.trim().strip_prefix("bot key    ")).unwrap().to_owned();
     let started = status(&dev).await["uptime"]["epoch"].as_u64().unwrap();
-    // The next start tells its own.
+    // The next start reports its own.
     let seconds = || Clock::system().now().seconds();
     eventually("another second", async || seconds() > started).await;
     let Dev { mut service, folder, .. } = dev;
@@ -427,7 +426,7 @@ async fn the_demo_bot_tells_its_uptime_and_is_gone_with_the_first_word_of_a_real
     assert_eq!(bot["shards"].as_object().unwrap().len(), 2);
     let started = again;
     let owner = dev.user("owner").await;
-    // Neither somebody without a good key nor one who only looks makes it go.
+    // Neither someone without a valid key nor someone who only looks makes it go.
     let wrong = token::generate(TokenKind::BotKey, secret_bytes);
     let calls = [(Method::PUT, "/bot/heartbeat", wrong.expose_secret()), (Method::GET, "/bot/state", &key)];
     for (method, path, key) in calls {
@@ -436,12 +435,12 @@ async fn the_demo_bot_tells_its_uptime_and_is_gone_with_the_first_word_of_a_real
     }
 
     // One that started long before this service: a bot that was running while `dev` was restarted.
-    let beat = format!(
+    let heartbeat = format!(
         r#"{{"instance": "mine", "started_at": {}, "memory": 5000000, "shard_count": 1, "shards": [{{"id": 0, "latency": 7}}]}}"#,
         started - 86_400
     );
     let call = dev.client.call(Method::PUT, "/bot/heartbeat").header("Authorization", format!("Bearer {key}"));
-    assert_eq!(call.body(beat).send().await.status, 200);
+    assert_eq!(call.body(heartbeat).send().await.status, 200);
     let bot = status(&dev).await;
     assert_eq!(bot["shards"].as_object().unwrap().len(), 1, "{bot}");
     assert_eq!((&bot["shards"]["0"]["latency"], &bot["uptime"]["epoch"]), (&7.0.into(), &(started - 86_400).into()));
@@ -455,13 +454,13 @@ async fn the_demo_bot_tells_its_uptime_and_is_gone_with_the_first_word_of_a_real
         call.header("Feed-Instance", "mine").header("Feed-Sequence", "1").body(body.to_owned()).send().await
     };
     let harbour = r#""id": "871203344918732833", "name": "Mine", "owner": "280114907635220483", "members": 2"#;
-    // It has not said which guilds it has since the demo bot was there, and is asked to.
+    // It has not sent its guilds since the demo bot was there, and is asked to.
     let event = send(Method::POST, "/bot/events", &format!(r#"{{"type": "guild", {harbour}}}"#)).await;
     event.refused(409, "resync_required");
     let snapshot = format!("{{{harbour}}}\n{{\"end\": 1}}\n");
     assert_eq!(send(Method::PUT, "/bot/shards/1/0/guilds", &snapshot).await.status, 200);
     assert_eq!(owner.guilds().await[0]["name"], "Mine");
-    assert!(dev.service.logged().contains("a real bot reports: the demo bot and its data are gone"));
+    assert!(dev.service.logged().contains("a real bot is reporting: the demo bot and its data are gone"));
     let refused = dev.control(Method::PUT, "/bot-offline").await;
     assert_eq!(refused.status, 409, "{}", refused.text());
 }

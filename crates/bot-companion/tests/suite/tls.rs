@@ -28,7 +28,7 @@ pub(crate) async fn handshake(app: &TestApp, protocols: &[&str]) -> std::io::Res
     handshake_with(app, default_provider(), protocols).await
 }
 
-/// A TLS connection of a client with this provider's cipher suites, in this provider's order.
+/// A TLS connection of a client with this provider's cipher suites, in its order.
 async fn handshake_with(
     app: &TestApp,
     provider: CryptoProvider,
@@ -47,7 +47,7 @@ async fn handshake_with(
     TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("localhost").unwrap(), stream).await
 }
 
-/// Somebody who speaks HTTP/2, and the task that ends with their connection.
+/// Someone who speaks HTTP/2, and the task that ends with their connection.
 struct Multiplexed {
     sender: SendRequest<Empty<Bytes>>,
     ended: JoinHandle<hyper::Result<()>>,
@@ -60,7 +60,7 @@ impl Multiplexed {
         Self { sender, ended: tokio::spawn(connection) }
     }
 
-    /// The status and the body's length; an error if the service does not take the request.
+    /// The status and the body's length; an error if the service does not accept the request.
     async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> hyper::Result<(u16, usize)> {
         let mut request = http::Request::builder().method(method).uri(format!("https://localhost{path}"));
         for (name, value) in headers {
@@ -213,7 +213,7 @@ async fn a_handshake_that_stalls_is_cut_by_the_clock() {
     let mut silent = Wire::open(app.address).await;
     silent.sent_away(&app, 11 * SECOND, 3).await;
     let mut half = Wire::open(app.address).await;
-    // A record of 512 bytes, of which only the beginning comes.
+    // A record of 512 bytes, of which only the beginning arrives.
     half.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03").await;
     half.sent_away(&app, 11 * SECOND, 3).await;
     assert_eq!(app.anon().get("/").await.status, 200);
@@ -259,14 +259,14 @@ fn certificate_files_of_no_use_are_named_with_a_remedy() {
     for wrong in [&text, &broken, &absent, &key] {
         let said = error(wrong, &key);
         assert!(said.contains(&wrong.display().to_string()), "{said}");
-        assert!(said.contains("tls.cert names a PEM file with the certificate and its chain"), "{said}");
+        assert!(said.contains("tls.cert must name a PEM file with the certificate and its chain"), "{said}");
     }
     for wrong in [&text, &broken, &absent, &cert] {
         let said = error(&cert, wrong);
         assert!(said.contains(&wrong.display().to_string()), "{said}");
-        assert!(said.contains("tls.key names a PEM file with the private key"), "{said}");
+        assert!(said.contains("tls.key must name a PEM file with the private key"), "{said}");
     }
     let said = error(&cert, &other_key);
-    assert!(said.starts_with("tls.cert and tls.key do not go together"), "{said}");
+    assert!(said.starts_with("tls.cert and tls.key do not match"), "{said}");
     assert!(server::acceptor(&TlsConfig { cert, key }).is_ok());
 }

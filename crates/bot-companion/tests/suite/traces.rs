@@ -1,4 +1,4 @@
-//! Traces, as a collector receives them.
+//! Traces, as received by a collector.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -39,7 +39,7 @@ impl Collector {
     }
 }
 
-/// Takes one request after the other, and says that each is fine.
+/// Accepts one request after the other, and says that each is fine.
 async fn receive(mut stream: TcpStream, all: Arc<Mutex<Vec<u8>>>) {
     let mut unread = Vec::new();
     loop {
@@ -86,7 +86,7 @@ async fn a_collector_receives_a_span_per_request_and_per_call_of_the_provider() 
     assert_eq!(client.get("/made/up").await.status, 404);
     eventually("the spans of what went on", async || collector.has(b"GET /")).await;
     assert_eq!(client.with_token(&token).get("/sessions").await.status, 200);
-    // What waits is sent before the process ends.
+    // What is waiting is sent before the process ends.
     service.terminate();
     assert!(service.ended().await.success());
     for text in ["the-suite", "POST /auth", "provider token", "provider user", "GET /sessions", "GET unknown"] {

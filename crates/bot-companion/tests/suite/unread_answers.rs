@@ -1,4 +1,4 @@
-//! Clients that ask and do not take the answers: they are given up after a while, and until then cost little.
+//! Clients that send requests and do not read the answers: they are given up after a while, and cost little until then.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,10 +14,10 @@ use crate::harness::{Client, TestApp, Wire, eventually, request, soon};
 use crate::tls::handshake;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Idle connections stay for long: what is cut is cut for another reason.
+/// Idle connections stay for long, so anything that is cut off is cut off for another reason.
 const PATIENT: &str = "limits.idle_timeout = \"1h\"";
 
-/// Somebody who speaks HTTP/2 and takes only as much of the answers as the test says.
+/// Someone who speaks HTTP/2 and only reads as much of the answers as the test says.
 struct Windowed {
     sender: SendRequest<Bytes>,
     pings: PingPong,
@@ -25,7 +25,7 @@ struct Windowed {
 }
 
 impl Windowed {
-    /// Of each answer this many bytes may come before more is asked for.
+    /// Of each answer, this many bytes may arrive before more is requested.
     async fn connect(app: &TestApp, window: u32) -> Self {
         let stream = handshake(app, &["h2"]).await.unwrap();
         let mut builder = h2::client::Builder::new();
@@ -45,12 +45,12 @@ impl Windowed {
     }
 }
 
-/// Reads one piece of an answer, as much of it as may come.
+/// Reads one piece of an answer, as much as may arrive.
 async fn piece(body: &mut RecvStream) -> Option<Bytes> {
     soon("more of the answer", body.data()).await.map(Result::unwrap)
 }
 
-/// Sessions of one user, whose list is an answer of some ten thousand bytes.
+/// Sessions of one user, whose list is an answer of about ten thousand bytes.
 async fn many_sessions(app: &TestApp, count: usize) -> Client {
     let agent = "a".repeat(256);
     let mut last = None;
@@ -67,7 +67,7 @@ async fn a_client_that_takes_nothing_for_30_seconds_is_cut() {
     let app = TestApp::builder().set(PATIENT).start().await;
     let mut deaf = Wire::open(app.address).await;
     let flood = request("GET", "/openapi.json", "").repeat(50);
-    // Once the buffers between us are full, the service stops reading, and so sending waits.
+    // Once the buffers in between are full, the service stops reading, so sending blocks.
     while tokio::time::timeout(Duration::from_millis(300), deaf.try_send(&flood)).await.is_ok() {}
     app.clock.advance(29 * SECOND);
     assert_eq!(app.anon().get("/").await.status, 200);
@@ -108,7 +108,7 @@ async fn an_http_2_client_that_opens_no_window_for_30_seconds_is_cut_however_liv
             app.clock.advance(SECOND);
             turned += SECOND;
         }
-        // It asks whether the service is there, and for more; it only takes nothing.
+        // It pings the service and asks for more; it just reads nothing.
         let _ = deaf.pings.ping(Ping::opaque()).await;
         deaf.ended.is_finished()
     })
@@ -128,7 +128,7 @@ async fn an_answer_that_is_never_taken_is_not_kept_alive_by_others() {
             app.clock.advance(SECOND);
             turned += SECOND;
         }
-        // It takes short answers all the while.
+        // It reads short answers all the while.
         let short = async {
             let mut ready = sly.sender.clone().ready().await.ok()?;
             let request = http::Request::get("https://localhost/none").body(()).unwrap();
@@ -154,7 +154,7 @@ async fn a_slow_http_2_client_gets_its_whole_answer_however_long_it_takes() {
     let mut read = Vec::new();
     while let Some(bytes) = piece(&mut body).await {
         read.extend_from_slice(&bytes);
-        // In all more than an idle connection may stay, and far more than the 30 seconds.
+        // In total more than an idle connection may stay, and far more than the 30 seconds.
         app.clock.advance(10 * SECOND);
         assert_eq!(app.anon().get("/").await.status, 200);
         let _ = body.flow_control().release_capacity(bytes.len());
@@ -164,13 +164,13 @@ async fn a_slow_http_2_client_gets_its_whole_answer_however_long_it_takes() {
 
 #[tokio::test]
 async fn unread_answers_of_one_http_2_connection_have_a_bound() {
-    // Requests that wait for room have the time of any other.
+    // Requests that wait for room have as much time as any other.
     let app =
         TestApp::builder().secure().set("[limits]\nrequest_timeout = \"5m\"\nsign_ins_per_user = 0").start().await;
     let user = many_sessions(&app, 40).await;
     let size = user.get("/sessions").await.body.len();
     assert!(size > 10_000, "{size}");
-    // The beginning of each answer comes; that is taken by nobody either.
+    // The beginning of each answer arrives; nobody reads that either.
     let mut deaf = Windowed::connect(&app, 4_000).await;
     let mut waiting = Vec::new();
     for _ in 0..200 {
@@ -189,14 +189,14 @@ async fn unread_answers_of_one_http_2_connection_have_a_bound() {
         })
         .collect();
     eventually("answers pile up", async || heads.load(Ordering::Relaxed) * size > 400_000).await;
-    // Others are served, and whatever the service has to say has come by then.
+    // Others are served, and whatever the service has to say has arrived by then.
     for _ in 0..20 {
         assert_eq!(user.get("/sessions").await.status, 200);
         deaf.pings.ping(Ping::opaque()).await.unwrap();
     }
     let unread = heads.load(Ordering::Relaxed) * size;
     assert!(unread < 2_000_000, "{unread} bytes wait for one client");
-    // Whoever reads gets them all.
+    // A client that reads gets them all.
     for body in bodies {
         let mut body = soon("the next answer", body).await.unwrap();
         let mut read = 0;

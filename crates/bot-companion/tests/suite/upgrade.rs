@@ -1,6 +1,6 @@
-//! Stores that an older release left. This release opens them, and nothing is lost.
+//! Stores left by an older release. This release opens them, and nothing is lost.
 //!
-//! `tests/system/cluster/upgrade_fixtures.py` let that release live and wrote down what it answered last.
+//! `tests/system/cluster/upgrade_fixtures.py` ran that release and recorded its last answers.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::harness::binary::{command, config_file, run};
 use crate::harness::{Folder, TestApp, on_postgres, sandbox};
 
-/// What depends on the moment, or on the process that answers.
+/// What depends on the time, or on the process that answers.
 const VOLATILE: [&str; 6] = ["expires", "heartbeat_age", "last_seen", "process", "readable", "snapshot_age"];
 
 fn fixture(name: &str) -> PathBuf {
@@ -29,12 +29,12 @@ fn unpacked(name: &str) -> Vec<u8> {
     content
 }
 
-/// What the older release said of the store of this kind.
+/// What the older release said about this kind of store.
 fn recorded(store: &str) -> Value {
     serde_json::from_slice(&std::fs::read(fixture(&format!("{store}.json"))).unwrap()).unwrap()
 }
 
-/// The service on the older release's store, at the moment at which that release stopped, and what it had said until then.
+/// The service on the older release's store, at the moment that release stopped, and what it had said until then.
 async fn upgraded() -> (TestApp, Value) {
     let old = recorded(if on_postgres() { "postgres" } else { "sqlite" });
     let builder = TestApp::builder().clock(Clock::manual(Time::from_seconds(old["recorded"].as_u64().unwrap())));
@@ -44,7 +44,7 @@ async fn upgraded() -> (TestApp, Value) {
     (builder.start().await, old)
 }
 
-/// Checks that all of the old answer is in the new one, which may have fields of its own.
+/// Checks that all of the old answer is in the new one, which may have additional fields.
 fn has_all_of(place: &str, old: &Value, new: &Value) {
     match (old, new) {
         (Value::Object(fields), Value::Object(_)) => {
@@ -62,7 +62,7 @@ fn has_all_of(place: &str, old: &Value, new: &Value) {
     }
 }
 
-/// The entries of a list in an order of its own: `/feedback` has none.
+/// The entries of a list in a fixed order: `/feedback` has none.
 fn ordered(mut list: Value) -> Value {
     if let Some(entries) = list.as_array_mut() {
         entries.sort_by_key(|entry| entry["timestamp"].as_u64());
@@ -70,7 +70,7 @@ fn ordered(mut list: Value) -> Value {
     list
 }
 
-/// Checks that every table has as many rows as it had.
+/// Checks that every table has as many rows as before.
 async fn has_every_row(folder: &Folder, old: &Value) {
     for (table, rows) in old["rows"].as_object().unwrap() {
         assert_eq!(json!(folder.count(table).await), *rows, "{table}");
@@ -121,7 +121,7 @@ async fn sessions_of_an_older_store_go_on_and_its_grants_can_be_read() {
 #[tokio::test]
 async fn a_grant_that_an_older_release_had_yet_to_revoke_is_revoked() {
     let (app, _) = upgraded().await;
-    // The moment of the stop was written down in whole seconds, and may lie before the sign-out.
+    // The time of the stop was recorded in whole seconds, and may be before the sign-out.
     app.clock.advance(Duration::from_secs(1));
     app.revoked(1).await;
 }
@@ -158,7 +158,7 @@ async fn a_backup_of_an_older_release_is_restored() {
     let said = String::from_utf8(done.stdout).unwrap();
     assert!(said.contains("3 of 3 grant(s)"), "{said}");
     let mut old = recorded("sqlite");
-    // Of SQLite alone; and the restore is itself a command.
+    // For SQLite only; and the restore is itself a command.
     old["rows"].as_object_mut().unwrap().remove("counter");
     old["rows"]["audit"] = json!(old["rows"]["audit"].as_u64().unwrap() + 1);
     has_every_row(&folder, &old).await;

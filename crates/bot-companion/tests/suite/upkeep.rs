@@ -1,4 +1,4 @@
-//! The commands with which an operator keeps a store: backup, restore, stats, and what is stored of one person.
+//! The commands for maintaining a store: backup, restore, stats, and what is stored about one person.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::harness::binary::{Running, command, config_file, run};
 use crate::harness::{Folder, TestApp, eventually, feedback, guild, id, sqlite_only, team, team_member};
 
-/// Runs a command with this configuration; gives whether it succeeded, and both outputs.
+/// Runs a command with this configuration, and returns whether it succeeded and both outputs.
 async fn said(config: &Path, arguments: &[&str]) -> (bool, String) {
     let mut asked = command(arguments);
     asked.arg("--config").arg(config);
@@ -39,9 +39,9 @@ async fn stop(service: &mut Running) {
     assert!(service.ended().await.success());
 }
 
-/// The id of a key that was just made.
+/// The ID of a newly created key.
 fn id_of(text: &str) -> String {
-    text.split_whitespace().nth(1).unwrap().to_owned()
+    text.split_whitespace().nth(2).unwrap().trim_end_matches('.').to_owned()
 }
 
 #[tokio::test]
@@ -57,13 +57,13 @@ async fn a_backup_drill_from_a_running_service_to_a_restored_one() {
     let file = file.to_str().unwrap();
 
     let text = done(&config, &["backup", file]).await;
-    assert!(text.contains("was read again and is whole") && text.contains("the key is not in it"), "{text}");
+    assert!(text.contains("was read back and is intact") && text.contains("the key is not included"), "{text}");
     let bytes = std::fs::read(file).unwrap();
     for secret in ["sandboxaccess_", "sandboxrefresh_", &token] {
         assert!(!bytes.windows(secret.len()).any(|window| window == secret.as_bytes()), "a secret in the clear");
     }
     let (written, text) = said(&config, &["backup", file]).await;
-    assert!(!written && text.contains("is there already"), "{text}");
+    assert!(!written && text.contains("already exists"), "{text}");
 
     done(&config, &["key", "revoke", &revoked]).await;
     done(&config, &["users", "block", "4711"]).await;
@@ -74,10 +74,10 @@ async fn a_backup_drill_from_a_running_service_to_a_restored_one() {
     assert!(!restored && text.contains("the store is not empty") && text.contains("--replace"), "{text}");
 
     let text = done(&config, &["restore", file, "--replace"]).await;
-    assert!(text.contains("1 session(s) of the backup have ended"), "{text}");
-    let key = format!("Key {revoked} (old bot) works now and was revoked at 20");
+    assert!(text.contains("Ended 1 session(s) from the backup"), "{text}");
+    let key = format!("Key {revoked} (old bot) works now but was revoked at 20");
     assert!(text.contains(&key) && text.contains(&format!("`bot-companion key revoke {revoked}`")), "{text}");
-    assert!(text.contains("User 4711 was blocked just before and is not any more"), "{text}");
+    assert!(text.contains("User 4711 was blocked before the restore and no longer is"), "{text}");
     let mut service = serve(&config).await;
     service.client().with_token(&token).get("/sessions").await.refused(401, "token_invalid");
     stop(&mut service).await;
@@ -136,8 +136,8 @@ async fn a_person_is_shown_and_forgotten_while_the_service_runs() {
     let (forgotten, text) = said(&config, &["users", "forget", &user]).await;
     assert!(!forgotten && text.contains("add --yes"), "{text}");
     let text = done(&config, &["users", "forget", &user, "--yes"]).await;
-    assert!(text.contains("1 session(s) ended, 1 roster entry(s)"), "{text}");
-    assert!(text.contains("revokes their grant at the provider"), "{text}");
+    assert!(text.contains("Sessions ended: 1; roster entries removed: 1"), "{text}");
+    assert!(text.contains("revoke their grant at the provider"), "{text}");
     let is_left = || app.folder.at_rest().windows(name.len()).any(|window| window == name.as_bytes());
     assert!(!is_left(), "the name is left in a file, the write-ahead log included");
     eventually("the session has ended", async || owner.get("/sessions").await.status == 401).await;
@@ -150,7 +150,7 @@ async fn a_person_is_shown_and_forgotten_while_the_service_runs() {
     assert!(!shown.text().contains(&name) && !shown.text().contains(&user), "{}", shown.text());
     assert_eq!(json_of(&config, &["users", "show", &user]).await["sessions"], json!([]));
     let text = done(&config, &["users", "show", "999"]).await;
-    assert_eq!(text, "Nothing is stored of user 999.\n");
+    assert_eq!(text, "Nothing is stored about user 999.\n");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! A batch of events: which of them are applied, and what the sender is told. It reads nothing itself: [`EventBatch::question`]
-//! says what it needs to know next, the store looks that up, and when no question is left, [`EventBatch::finish`] has the answer.
+//! says what it needs to know next, the store looks that up, and when no question is left, [`EventBatch::finish`] has the
+//! answer.
 
 use std::collections::HashMap;
 
@@ -8,31 +9,31 @@ use super::ownership::{CommittedShard, Holder, Named, OwnShards, Owner, SenderSt
 use super::{Event, InstanceId, ShardKey};
 use crate::{Change, Snowflake, Time};
 
-/// What became of a batch of events.
+/// The result of a batch of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fed {
-    /// Applied from the instance's `next` on; what was applied before, or is not this instance's to say, is counted as ignored.
+pub enum BatchOutcome {
+    /// Applied from the instance's `next` on; events that were applied before, or are about shards of others, are counted as
+    /// ignored.
     Applied {
         /// How many events changed something, or would have.
         applied: u64,
-        /// How many did not count: repeats, what is unknown to us, and what is not the sender's to say.
+        /// How many were ignored: repeats, unknown events, and events about shards of others.
         ignored: u64,
-        /// The number of the next event.
         next: u64,
-        /// Of the ignored ones, those that are not the sender's to say.
-        foreign: Foreign,
+        /// The ignored ones that are about shards of others.
+        unowned: UnownedEvents,
     },
-    /// Events are missing before the first of these, or the snapshot that they are about: the sender must send everything again.
+    /// Events before the first of these are missing, or the snapshot they are about: the sender must send everything again.
     Resync {
-        /// The number that we wait for.
+        /// The number we expect.
         next: u64,
     },
-    /// The sender's key is not good, or no longer; nothing was applied.
+    /// The sender's key is not valid, or no longer; nothing was applied.
     KeyRefused,
 }
 
-impl Fed {
-    /// The number of the sender's next event, if the sender may send.
+impl BatchOutcome {
+    /// The number of the sender's next event, if it may send.
     pub fn next(&self) -> Option<u64> {
         match self {
             Self::Applied { next, .. } | Self::Resync { next } => Some(*next),
@@ -41,9 +42,9 @@ impl Fed {
     }
 }
 
-/// Events that are not their sender's to say.
+/// Events about shards that their sender does not own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Foreign {
+pub struct UnownedEvents {
     /// How many are about shards of an instance that started later.
     pub overruled: u64,
     /// One such instance.
@@ -52,39 +53,39 @@ pub struct Foreign {
     pub unclaimed: u64,
 }
 
-/// What must be looked up before a batch can go on.
+/// What must be looked up before a batch can continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// Who has sent the snapshot that covers this guild?
+    /// Who sent the snapshot that covers this guild?
     Owner(Snowflake),
-    /// Which shards has the sender called its own?
+    /// Which shards has the sender named as its own?
     OwnShards,
     /// Which committed snapshots overlap with this shard?
     Overlapping(ShardKey),
 }
 
-/// A batch of events that is being judged. Nothing of it is applied before all of it is.
+/// A batch of events being decided. Nothing is applied before all of it is.
 #[derive(Debug)]
 pub struct EventBatch<'a> {
     sender: &'a SenderState,
     now: Time,
     count: u64,
     continuation: Continuation,
-    /// The new changes that are not judged yet, the next one last.
+    /// The new changes that are not decided yet, the next one last.
     rest: Vec<&'a Change>,
     /// Who owns the shard of the next one's guild, once that is known.
     holder: Option<(Holder, Option<InstanceId>)>,
-    /// Asked for only if nobody owns the shard of a guild.
+    /// Only asked for if nobody owns a guild's shard.
     own: Option<OwnShards>,
     /// Which instance prevents the sender's snapshot from taking a shard; each shard is looked up once.
     taken: HashMap<ShardKey, Option<InstanceId>>,
     must_resync: bool,
     applied: Vec<&'a Change>,
-    foreign: Foreign,
+    unowned: UnownedEvents,
 }
 
 impl<'a> EventBatch<'a> {
-    /// A batch of this sender, whose first event has the number `first`.
+    /// A batch from this sender, starting at the number `first`.
     pub fn new(sender: &'a SenderState, first: u64, events: &'a [Event], now: Time) -> Self {
         let continuation = Continuation::of(sender.next, first, events.len());
         let new = match continuation {
@@ -106,7 +107,7 @@ impl<'a> EventBatch<'a> {
             taken: HashMap::new(),
             must_resync: false,
             applied: Vec::new(),
-            foreign: Foreign::default(),
+            unowned: UnownedEvents::default(),
         }
     }
 
@@ -115,7 +116,7 @@ impl<'a> EventBatch<'a> {
         self.rest.iter().filter_map(|change| change.guild()).collect()
     }
 
-    /// Judges events as far as it can, and asks for what it needs to know then; `None` when all are judged.
+    /// Decides events as far as it can, and returns what it needs to know next; `None` when all are decided.
     pub fn question(&mut self) -> Option<Question> {
         while !self.must_resync
             && let Some(change) = self.rest.last().copied()
@@ -130,10 +131,10 @@ impl<'a> EventBatch<'a> {
             match verdict {
                 Verdict::Apply => self.applied.push(change),
                 Verdict::Overruled => {
-                    self.foreign.overruled += 1;
-                    self.foreign.owner = owner.or(self.foreign.owner.take());
+                    self.unowned.overruled += 1;
+                    self.unowned.owner = owner.or(self.unowned.owner.take());
                 }
-                Verdict::Unclaimed => self.foreign.unclaimed += 1,
+                Verdict::Unclaimed => self.unowned.unclaimed += 1,
                 Verdict::Resync => self.must_resync = true,
             }
             self.rest.pop();
@@ -157,22 +158,23 @@ impl<'a> EventBatch<'a> {
     }
 
     /// What the sender is told, and the changes to apply, in order.
-    pub fn finish(self) -> (Fed, Vec<&'a Change>) {
+    pub fn finish(self) -> (BatchOutcome, Vec<&'a Change>) {
         let next = self.sender.next;
         match self.continuation {
             Continuation::New { end, .. } if !self.must_resync => {
                 let applied = self.applied.len() as u64;
-                let fed = Fed::Applied { applied, ignored: self.count - applied, next: end, foreign: self.foreign };
+                let fed =
+                    BatchOutcome::Applied { applied, ignored: self.count - applied, next: end, unowned: self.unowned };
                 (fed, self.applied)
             }
             Continuation::Repeat => {
-                (Fed::Applied { applied: 0, ignored: self.count, next, foreign: self.foreign }, Vec::new())
+                (BatchOutcome::Applied { applied: 0, ignored: self.count, next, unowned: self.unowned }, Vec::new())
             }
-            Continuation::New { .. } | Continuation::Gap => (Fed::Resync { next }, Vec::new()),
+            Continuation::New { .. } | Continuation::Gap => (BatchOutcome::Resync { next }, Vec::new()),
         }
     }
 
-    /// What becomes of the next event, which is about this guild; and if it is overruled, by whom.
+    /// What happens to the next event, which is about this guild; and if it is overruled, by whom.
     fn judge(&self, guild: Snowflake) -> Result<(Verdict, Option<InstanceId>), Question> {
         let (holder, owner) = self.holder.as_ref().ok_or(Question::Owner(guild))?;
         let (named, owner) = match holder {
@@ -182,7 +184,7 @@ impl<'a> EventBatch<'a> {
         Ok((judge(*holder, named, self.sender.has_sent_snapshot), owner))
     }
 
-    /// Whether the sender has called the shard of a guild its own; and if in vain, who owns it.
+    /// Whether the sender has named the guild's shard as its own; and if in vain, who owns it.
     fn named(&self, guild: Snowflake) -> Result<(Named, Option<InstanceId>), Question> {
         let own = self.own.as_ref().ok_or(Question::OwnShards)?;
         let mut found = (Named::No, None);
@@ -205,7 +207,7 @@ mod tests {
         Event::Change(Change::GuildGone(guild(number)))
     }
 
-    /// The guild whose shard is this number modulo the count.
+    /// A guild whose shard is this number modulo the count.
     fn guild(number: u64) -> Snowflake {
         Snowflake::new(number << 22).unwrap()
     }
@@ -214,8 +216,8 @@ mod tests {
         CommittedShard { shard: ShardKey { count, id }, snapshot: 1, committed: 1, owner }
     }
 
-    /// Of four shards, the first was sent by the sender, the second by an earlier one, the third by a later one, and the last by
-    /// one that is silent; and of the guild 7 nobody has sent anything.
+    /// Of four shards, the first was sent by the sender, the second by an earlier instance, the third by a later one, and the
+    /// last by a silent one; nobody has sent guild 7.
     fn owner_of(guild: Snowflake) -> Option<Owner> {
         match ShardKey::of(guild, 4).id {
             0 => Some(owner("sender", Some(life(300, Some(600), 0, None)))),
@@ -226,8 +228,13 @@ mod tests {
         }
     }
 
-    /// Answers every question; gives what was asked, too.
-    fn run(sender: &SenderState, first: u64, events: &[Event], own: &[ShardKey]) -> (Fed, Vec<u64>, Vec<Question>) {
+    /// Answers every question, and also returns what was asked.
+    fn run(
+        sender: &SenderState,
+        first: u64,
+        events: &[Event],
+        own: &[ShardKey],
+    ) -> (BatchOutcome, Vec<u64>, Vec<Question>) {
         let mut asked = Vec::new();
         let mut batch = EventBatch::new(sender, first, events, NOW);
         while let Some(question) = batch.question() {
@@ -235,7 +242,7 @@ mod tests {
             match question {
                 Question::Owner(guild) => batch.answer_owner(owner_of(guild)),
                 Question::OwnShards => batch.answer_own_shards(own.iter().copied().collect()),
-                // Only the pair of the last two shards has a part that belongs to somebody else.
+                // Only the combination of the last two shards has a part that belongs to someone else.
                 Question::Overlapping(ShardKey { count: 2, .. }) => {
                     batch.answer_overlapping(ShardKey { count: 2, id: 1 }, &[sent(4, 2, owner_of(guild(2)).unwrap())]);
                 }
@@ -251,28 +258,31 @@ mod tests {
         sender("sender", life(300, Some(600), 0, None), next, has_sent_snapshot)
     }
 
-    fn applied(applied: u64, ignored: u64, next: u64, foreign: (u64, Option<&str>, u64)) -> Fed {
-        let owner = foreign.1.map(|name| owner(name, None).instance);
-        Fed::Applied { applied, ignored, next, foreign: Foreign { overruled: foreign.0, owner, unclaimed: foreign.2 } }
+    fn applied(applied: u64, ignored: u64, next: u64, unowned: (u64, Option<&str>, u64)) -> BatchOutcome {
+        let owner = unowned.1.map(|name| owner(name, None).instance);
+        BatchOutcome::Applied {
+            applied,
+            ignored,
+            next,
+            unowned: UnownedEvents { overruled: unowned.0, owner, unclaimed: unowned.2 },
+        }
     }
 
     #[test]
     fn what_becomes_of_a_batch() {
-        type Case<'a> = (u64, &'a [Event], &'a [ShardKey], bool, Fed, &'a [u64]);
+        type Case<'a> = (u64, &'a [Event], &'a [ShardKey], bool, BatchOutcome, &'a [u64]);
         let key = |count, id| ShardKey { count, id };
         let none = (0, None, 0);
-        let resync = Fed::Resync { next: 5 };
+        let resync = BatchOutcome::Resync { next: 5 };
         let user = Event::Change(Change::SubscriptionGone(guild(9)));
         let unknown = Event::Ignored("unknown".to_owned());
         let table: &[Case<'_>] = &[
-            // Its number.
             (6, &[gone(4)], &[], true, resync.clone(), &[]),
             (6, &[], &[], true, resync.clone(), &[]),
             (5, &[], &[], true, applied(0, 0, 5, none), &[]),
             (3, &[gone(4), gone(4)], &[], true, applied(0, 2, 5, none), &[]),
             (4, &[gone(8), gone(4)], &[], true, applied(1, 1, 6, none), &[4]),
             (5, &[gone(4), gone(8)], &[], true, applied(2, 0, 7, none), &[4, 8]),
-            // What it is about.
             (5, &[user.clone(), unknown.clone()], &[], false, applied(1, 1, 7, none), &[0]),
             (5, &[gone(1), gone(2), gone(6)], &[], true, applied(1, 2, 8, (2, Some("later"), 0)), &[1]),
             (5, &[gone(4), gone(3)], &[], true, applied(1, 1, 7, (0, None, 1)), &[4]),
@@ -289,7 +299,7 @@ mod tests {
             assert_eq!((&found, &applied[..]), (fed, *changes), "{first} {events:?} {own:?}");
             assert!(found.next().is_some());
         }
-        assert_eq!(Fed::KeyRefused.next(), None);
+        assert_eq!(BatchOutcome::KeyRefused.next(), None);
     }
 
     #[test]

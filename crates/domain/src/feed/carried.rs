@@ -1,10 +1,10 @@
-//! Parts of a guild that a snapshot leaves unsaid. They are carried over from what is stored while the snapshot is staged, and
-//! not at its commit, so that the commit stays small.
+//! Parts of a guild that a snapshot does not mention. They are carried over from the stored ones while the snapshot is staged
+//! rather than at its commit, so that the commit stays small.
 
 use super::CommittedShard;
 use crate::Snowflake;
 
-/// Which parts of a guild were not said, and stay as they are stored.
+/// Which parts of a guild were not mentioned, and stay as stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Carried {
     pub grants: bool,
@@ -12,21 +12,20 @@ pub struct Carried {
 }
 
 impl Carried {
-    /// The bit of a column that stands for the grants.
+    /// The bit for the grants in a column.
     pub const GRANTS: i64 = 1;
-    /// The bit of a column that stands for the staff.
+    /// The bit for the staff in a column.
     pub const STAFF: i64 = 2;
 
     pub fn any(self) -> bool {
         self.grants || self.staff
     }
 
-    /// As a column holds it.
+    /// The value for a column.
     pub fn bits(self) -> i64 {
         i64::from(self.grants) * Self::GRANTS + i64::from(self.staff) * Self::STAFF
     }
 
-    /// From a column.
     pub fn from_bits(bits: i64) -> Self {
         Self { grants: bits & Self::GRANTS != 0, staff: bits & Self::STAFF != 0 }
     }
@@ -35,9 +34,9 @@ impl Carried {
 /// How much of the carried parts of a guild is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CarriedParts {
-    /// The grants, and all of the staff.
+    /// The grants and all of the staff.
     All,
-    /// Of the staff, one member.
+    /// One member of the staff.
     Member(Snowflake),
 }
 
@@ -46,7 +45,7 @@ impl CarriedParts {
         self == Self::All
     }
 
-    /// The only member who is copied, if it is not all of the staff.
+    /// The only member to copy, if it isn't all of the staff.
     pub fn member(self) -> Option<Snowflake> {
         match self {
             Self::All => None,
@@ -55,11 +54,11 @@ impl CarriedParts {
     }
 }
 
-/// No commit has this number: a snapshot with it as its basis is outdated.
+/// No commit has this number, so a snapshot with it as its basis is outdated.
 const NO_COMMIT: i64 = -1;
 
-/// The commit that the carried parts of a staged snapshot come from, when more lines are carried over while `latest` is the latest
-/// commit that overlaps with it. Parts of two different commits are the truth of neither.
+/// The commit that a staged snapshot's carried parts come from, when more lines are carried over while `latest` is the latest
+/// commit that overlaps with it. Parts of two different commits match neither.
 pub fn merge_basis(known: Option<i64>, latest: i64) -> i64 {
     if known.is_none_or(|known| known == latest) { latest } else { NO_COMMIT }
 }

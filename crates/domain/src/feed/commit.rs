@@ -1,4 +1,4 @@
-//! What the end of a snapshot comes to: whether it becomes the truth, and what it does to those that covered its guilds before.
+//! The end of a snapshot: whether it becomes current, and what that does to the snapshots that covered its guilds before.
 
 use std::collections::HashMap;
 
@@ -13,44 +13,39 @@ use crate::Time;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagedSnapshot {
     pub id: i64,
-    /// Of which shard it is; `None` for the subscriptions.
+    /// The shard; `None` for the subscriptions.
     pub shard: Option<ShardKey>,
-    /// Who sent it.
     pub instance: InstanceId,
     /// The number of the first event after it.
     pub sequence: u64,
-    /// The guilds that were staged.
+    /// The staged guilds.
     pub totals: GuildTotals,
-    /// The commit that its carried parts come from, if it has any.
+    /// The commit that its carried parts come from, if any.
     pub basis: Option<i64>,
 }
 
-/// What became of a snapshot.
+/// The result of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Committed {
-    /// It is the truth now, in one visible step.
+    /// It is current now, in one visible step.
     Replaced {
         /// The number of the next event: the snapshot's own.
         next: u64,
     },
-    /// A later-started instance has taken the shard over; nothing was applied.
+    /// An instance that started later has taken over the shard; nothing was applied.
     Outranked {
-        /// The number of the next event.
         next: u64,
-        /// Whose the shard is, or some of it.
+        /// The owner of the shard, or of part of it.
         owner: InstanceId,
     },
-    /// Events overtook it, or another snapshot of what it leaves unsaid; nothing was applied.
-    Outdated {
-        /// The number of the next event.
-        next: u64,
-    },
-    /// The sender's key is not good, or no longer; nothing was applied.
+    /// It was overtaken by events, or by another snapshot of what it does not mention; nothing was applied.
+    Outdated { next: u64 },
+    /// The sender's key is not valid, or no longer; nothing was applied.
     KeyRefused,
 }
 
 impl Committed {
-    /// The number of the sender's next event, if the sender may send.
+    /// The number of the sender's next event, if it may send.
     pub fn next(&self) -> Option<u64> {
         match self {
             Self::Replaced { next } | Self::Outranked { next, .. } | Self::Outdated { next } => Some(*next),
@@ -60,8 +55,8 @@ impl Committed {
 }
 
 impl StagedSnapshot {
-    /// Whether it becomes the truth; `overlapping` are the committed snapshots that cover some guild of its shard. An outranked
-    /// snapshot moves the sender's numbering on all the same: what it says about its other shards continues from there.
+    /// Whether it becomes current; `overlapping` are the committed snapshots that cover some guild of its shard. Even an
+    /// outranked snapshot moves the sender's numbering on, because events about its other shards continue from there.
     pub fn decide(&self, sender: &SenderState, overlapping: &[CommittedShard], now: Time) -> Committed {
         if is_overtaken(sender.next, self.sequence) {
             return Committed::Outdated { next: sender.next };
@@ -77,25 +72,26 @@ impl StagedSnapshot {
     }
 }
 
-/// When each shard of one count was committed: the shard's id, and the number of its commit.
+/// When each shard of one count was committed: the shard's ID, and the number of its commit.
 pub type Commits = [(u32, i64)];
 
-/// What a shard's commit makes of the snapshots that covered its guilds before.
+/// What a shard's commit does to the snapshots that covered its guilds before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replacement<'a> {
-    /// Nothing of these counts any more, and their shards are forgotten: all their guilds were sent again under the new count.
+    /// None of these count any more, and their shards are forgotten, because all their guilds were sent again under the new
+    /// count.
     pub superseded: Vec<&'a CommittedShard>,
-    /// The numbers of the snapshots of which every row is removed.
+    /// The snapshots whose rows are all removed.
     pub removed: Vec<i64>,
-    /// The numbers of those of which the rows are removed that a later snapshot covers.
+    /// The snapshots whose rows are removed if a later one covers them.
     pub partly_covered: Vec<i64>,
-    /// Whether the commit hides rows of other shards that could be seen until now; how many is not known yet.
+    /// Whether the commit hides rows of other shards that were visible until now; how many is not known yet.
     pub hides_rows: bool,
 }
 
 impl<'a> Replacement<'a> {
-    /// Plans for a commit of this shard. `commits` are those of all shards of the same count, this one included; they are needed
-    /// only while the bot is resharding. `has_uncovered` says whether there are guilds that no snapshot covered.
+    /// Plans a commit of this shard. `commits` are those of all shards of the same count, including this one; they are only
+    /// needed while the bot is resharding. `has_uncovered` says whether there are guilds that no snapshot covered.
     pub fn plan(shard: ShardKey, overlapping: &'a [CommittedShard], commits: &Commits, has_uncovered: bool) -> Self {
         let (same, others): (Vec<_>, Vec<_>) = overlapping.iter().partition(|sent| sent.shard.count == shard.count);
         let superseded = superseded(shard.count, commits, &others);
@@ -103,21 +99,22 @@ impl<'a> Replacement<'a> {
         let left = others.iter().map(|sent| sent.snapshot);
         let left = left.filter(|snapshot| !superseded.iter().any(|sent| sent.snapshot == *snapshot));
         let partly_covered = left.chain(has_uncovered.then_some(UNCOVERED)).collect();
-        // The shard's own snapshot has hidden all that was committed before it.
+        // The shard's own snapshot has hidden everything committed before it.
         let own = same.iter().map(|sent| sent.committed).max();
         let hides_rows = has_uncovered && own.is_none() || others.iter().any(|sent| own < Some(sent.committed));
         Self { superseded, removed, partly_covered, hides_rows }
     }
 }
 
-/// Whether some of these snapshots are of another count of shards than this one: the bot is resharding.
+/// Whether some of these snapshots have a different shard count from this one, which means that the bot is resharding.
 pub fn is_resharding(shard: ShardKey, overlapping: &[CommittedShard]) -> bool {
     overlapping.iter().any(|sent| sent.shard.count != shard.count)
 }
 
-/// Of snapshots of other counts, those that the shards of this count were all committed after: nothing of them counts.
+/// Those snapshots of other counts that are older than all shards of this count, so that none of them counts.
 fn superseded<'a>(count: u32, commits: &Commits, others: &[&'a CommittedShard]) -> Vec<&'a CommittedShard> {
-    // How many shards have a remainder, and when the first of them was committed; by the divisor that two counts share.
+    // For each remainder, how many shards have it and when the first of them was committed, by the divisor that two counts
+    // share.
     let mut classes: HashMap<(u32, u32), (u32, i64)> = HashMap::new();
     let mut seen = Vec::new();
     let mut superseded = Vec::new();

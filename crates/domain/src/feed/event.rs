@@ -7,7 +7,7 @@ use crate::feedback::{Feedback, FeedbackEntry};
 use crate::{Change, Picture, ProviderRules, User};
 
 const FEEDBACK_ID: usize = 64;
-/// As long as the provider lets anybody write.
+/// The provider's limit for messages.
 const FEEDBACK: usize = 4_000;
 pub(super) const PERSON: usize = 100;
 
@@ -34,7 +34,7 @@ pub fn event_line(line: &[u8], rules: &ProviderRules) -> Result<(Event, Vec<Stri
     Ok((Event::Change(change), ignored))
 }
 
-/// A feedback entry as an import's line: the same as the event, without its type.
+/// A feedback entry in an import: the same as the event, without its type.
 pub fn feedback_line(line: &[u8], rules: &ProviderRules) -> Result<Feedback, Reason> {
     feedback(&object(line)?, rules)
 }
@@ -44,7 +44,7 @@ fn feedback(fields: &Fields<'_>, rules: &ProviderRules) -> Result<Feedback, Reas
         Some(super::json::Json::Map(person)) => user(person, rules).map_err(|reason| reason.within("`submitter`"))?,
         _ => return Err(wrong("submitter", "an object with `id`, `username`, `name` and `avatar`")),
     };
-    // Absent is the least of the range, which is no rating.
+    // Absent becomes the lowest of the range, which isn't a rating.
     let rating = fields.count("rating", 0..=5).ok().filter(|rating| *rating > 0);
     let rating = rating.and_then(|rating| u8::try_from(rating).ok());
     Ok(Feedback {
@@ -58,7 +58,7 @@ fn feedback(fields: &Fields<'_>, rules: &ProviderRules) -> Result<Feedback, Reas
     })
 }
 
-/// A person. Without a display name the username is shown, without a picture the provider's default one.
+/// A person. Without a display name the username is shown, without an image the provider's default one.
 fn user(fields: &Fields<'_>, rules: &ProviderRules) -> Result<User, Reason> {
     let id = fields.id("id")?;
     let username = fields.text("username", 1..=PERSON)?.to_owned();
@@ -69,7 +69,6 @@ fn user(fields: &Fields<'_>, rules: &ProviderRules) -> Result<User, Reason> {
     Ok(User { avatar: avatar(fields, id, rules)?, username, name, id })
 }
 
-/// Always a URL.
 pub(super) fn avatar(fields: &Fields<'_>, id: crate::Snowflake, rules: &ProviderRules) -> Result<Picture, Reason> {
     Ok(match fields.picture("avatar")? {
         Some(url) if url.starts_with("https://") => url.into(),

@@ -1,5 +1,5 @@
-//! The body of `PUT /bot/heartbeat`. It is read into its few typed fields as it is parsed: all else in the body is skipped, so that
-//! it costs no more memory than its shards.
+//! The body of `PUT /bot/heartbeat`. It is parsed straight into its few typed fields and everything else is skipped, so that it
+//! takes no more memory than its shards.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,21 +7,21 @@ use std::time::Duration;
 
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::json::{Name, Reason, no_json, seconds, wrong};
+use super::json::{Name, Reason, not_json, seconds, wrong};
 use super::{InstanceId, MAX_SHARDS};
 use crate::Time;
-use crate::health::{Heartbeat, ShardBeat};
+use crate::health::{Heartbeat, ShardHeartbeat};
 
-/// A petabyte: a sum over all processes stays far from the end of its column.
+/// A petabyte, so that a sum over all processes stays far from its column's limit.
 const MEMORY: u64 = 1 << 50;
 
-/// A report that arrived `now` with this key; it tells ages, so that the sender's clock does not matter.
+/// A report with this key that arrived `now`. It contains ages, so that the sender's clock does not matter.
 pub fn heartbeat(key: &str, body: &[u8], now: Time) -> Result<Heartbeat, Reason> {
     let report: HeartbeatBody<'_> = serde_json::from_slice(body).map_err(|error| match error.classify() {
         serde_json::error::Category::Data => Reason::new(format!(
             "A heartbeat must be a JSON object with `shards`, a list of at most {MAX_SHARDS} objects."
         )),
-        _ => no_json(&error),
+        _ => not_json(&error),
     })?;
     let instance = report.instance.text().and_then(|name| InstanceId::parse(key, name));
     let instance = instance.ok_or_else(|| wrong("instance", "1 to 64 letters, digits, `_` or `-`"))?;
@@ -36,7 +36,7 @@ pub fn heartbeat(key: &str, body: &[u8], now: Time) -> Result<Heartbeat, Reason>
     let Some(ShardList(shards)) = report.shards else {
         return Err(wrong("shards", format_args!("a list of at most {MAX_SHARDS}")));
     };
-    let shards = shards.into_iter().map(|shard| shard.beat(shard_count, now));
+    let shards = shards.into_iter().map(|shard| shard.into_heartbeat(shard_count, now));
     Ok(Heartbeat {
         instance,
         started_at: seconds(report.started_at.number())
@@ -47,7 +47,7 @@ pub fn heartbeat(key: &str, body: &[u8], now: Time) -> Result<Heartbeat, Reason>
     })
 }
 
-/// A value that is not made of others; the content of a list or an object is skipped.
+/// A value that isn't a list or an object; their contents are skipped.
 #[derive(Clone, Debug, Default)]
 enum Scalar<'a> {
     #[default]
@@ -131,7 +131,7 @@ impl<'de> Deserialize<'de> for Scalar<'de> {
     }
 }
 
-/// The fields of the body, as they were sent.
+/// The fields of the body as sent.
 #[derive(Default)]
 struct HeartbeatBody<'a> {
     instance: Scalar<'a>,
@@ -198,7 +198,7 @@ impl<'de> Deserialize<'de> for ShardList {
     }
 }
 
-/// A shard's fields, or what is wrong with the first wrong one.
+/// A shard's fields, or what is wrong with the first invalid one.
 struct ShardFields {
     id: Option<u32>,
     sent: Option<f64>,
@@ -215,7 +215,7 @@ enum Field {
 }
 
 impl ShardFields {
-    fn beat(self, count: u32, now: Time) -> Result<ShardBeat, Reason> {
+    fn into_heartbeat(self, count: u32, now: Time) -> Result<ShardHeartbeat, Reason> {
         const AGE: &str = "a number that is not negative, or null";
         let ago = |age: f64| now.before(Duration::try_from_secs_f64(age / 1000.0).unwrap_or(Duration::MAX));
         let id = self.id.filter(|id| *id < count);
@@ -226,11 +226,11 @@ impl ShardFields {
             Some(Field::Latency) => return Err(wrong("latency", "milliseconds, or null").within("`shards`")),
             None => {}
         }
-        Ok(ShardBeat {
+        Ok(ShardHeartbeat {
             id,
             sent: self.sent.map(ago),
             acknowledged: self.acknowledged.map(ago),
-            // Libraries say -1 where they do not know it yet.
+            // Libraries report -1 if they do not know it yet.
             latency: self.latency.filter(|latency| *latency >= 0.0),
         })
     }

@@ -1,14 +1,14 @@
-//! The bot's processes: how one is named, and what the service knows of its life.
+//! The bot's processes: their names, and what the service knows about their lifetime.
 
 use crate::Time;
 use crate::retention::is_silent;
 
-/// What one start of one process of the bot calls itself: 1 to 64 characters of `[A-Za-z0-9_-]`.
+/// The name of one start of one bot process: 1 to 64 characters of `[A-Za-z0-9_-]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct InstanceName(String);
 
 impl InstanceName {
-    /// The name with this text, if it has the shape of one.
+    /// The name with this text, if it is valid.
     pub fn parse(text: &str) -> Option<Self> {
         let shaped = (1..=64).contains(&text.len())
             && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
@@ -20,17 +20,16 @@ impl InstanceName {
     }
 }
 
-/// One start of one process of the bot. The same name under another key is another instance.
+/// One start of one bot process. The same name under another key is another instance.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct InstanceId {
-    /// The id of the key that it sends with.
+    /// The ID of the key it uses.
     pub key: String,
-    /// What it calls itself.
     pub name: InstanceName,
 }
 
 impl InstanceId {
-    /// The instance with this name under this key, if the name has the shape of one.
+    /// The instance with this name under this key, if the name is valid.
     pub fn parse(key: &str, name: &str) -> Option<Self> {
         Some(Self { key: key.to_owned(), name: InstanceName::parse(name)? })
     }
@@ -41,27 +40,26 @@ pub fn counted_start(said: Time, first_seen: Time) -> Time {
     said.min(first_seen)
 }
 
-/// What the service knows of an instance's life.
+/// What the service knows about an instance's lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life {
     pub first_seen: Time,
-    /// When it started, as its heartbeats say.
+    /// When it started, according to its heartbeats.
     pub said_start: Option<Time>,
-    /// When its last numbered call came.
     pub last_call: Time,
-    /// When its last heartbeat came; an old one may be forgotten.
+    /// When its last heartbeat came; old ones may be forgotten.
     pub last_heartbeat: Option<Time>,
 }
 
 impl Life {
-    /// When it counts as started. Without a heartbeat that is when it was first seen.
+    /// When it counts as started. Without a heartbeat, that is when it was first seen.
     pub fn started(&self) -> Time {
         self.said_start.map_or(self.first_seen, |said| counted_start(said, self.first_seen))
     }
 
-    /// Whether it has given a sign of life in the last 90 seconds.
+    /// Whether it was active in the last 90 seconds.
     pub fn is_living(&self, now: Time) -> bool {
-        let last = self.last_heartbeat.map_or(self.last_call, |beat| beat.max(self.last_call));
+        let last = self.last_heartbeat.map_or(self.last_call, |heartbeat| heartbeat.max(self.last_call));
         !is_silent(last, now)
     }
 }
@@ -86,7 +84,7 @@ mod tests {
     #[test]
     fn an_instance_started_when_it_says_but_not_after_it_was_first_seen_and_lives_while_it_calls() {
         const NOW: Time = Time::from_seconds(1_000);
-        // First seen, said start, last call, last heartbeat; when it counts as started, and whether it is living.
+        // First seen, reported start, last call, last heartbeat; when it counts as started, and whether it is alive.
         for (first_seen, said_start, last_call, last_heartbeat, started, is_living) in [
             (500, None, 990, None, 500, true),
             (500, Some(400), 990, None, 400, true),

@@ -1,4 +1,4 @@
-//! Untrusted JSON as borrowed values, and how fields are read from it. A field that is not what it should be gives a [`Reason`].
+//! Untrusted JSON as borrowed values, and how fields are read from it. An invalid field gives a [`Reason`].
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,17 +18,17 @@ impl Reason {
         Self(text.into())
     }
 
-    /// The same, of a field within this one.
+    /// The same, for a field within this one.
     pub(super) fn within(self, outer: impl fmt::Display) -> Self {
         Self(format!("{outer}: {}", self.0))
     }
 }
 
-/// The end of year 9999: what lies beyond was meant as milliseconds.
+/// The end of the year 9999; anything beyond was meant as milliseconds.
 const LAST_SECOND: f64 = 253_402_300_799.0;
 const URL_BOUND: usize = 512;
 
-/// A value. Texts are borrowed from the line where they have no escapes.
+/// A value. Texts without escapes are borrowed from the line.
 #[derive(Clone, Debug)]
 pub(super) enum Json<'a> {
     Null,
@@ -40,7 +40,7 @@ pub(super) enum Json<'a> {
     Map(Fields<'a>),
 }
 
-/// An object's fields; of a name that comes twice, the last counts.
+/// An object's fields; if a name appears twice, the last one counts.
 #[derive(Clone, Debug)]
 pub(super) struct Fields<'a>(Vec<(Cow<'a, str>, Json<'a>)>);
 
@@ -49,12 +49,12 @@ pub(super) fn object(line: &[u8]) -> Result<Fields<'_>, Reason> {
     match serde_json::from_slice(line) {
         Ok(Json::Map(fields)) => Ok(fields),
         Ok(_) => Err(Reason::new("A line must be a JSON object.")),
-        Err(error) => Err(no_json(&error)),
+        Err(error) => Err(not_json(&error)),
     }
 }
 
-/// The line is not JSON. The error's own text could repeat the input; the column is enough to find it.
-pub(super) fn no_json(error: &serde_json::Error) -> Reason {
+/// The line isn't JSON. The error's own text could repeat the input; the column is enough to find it.
+pub(super) fn not_json(error: &serde_json::Error) -> Reason {
     Reason::new(format!("The line is not valid JSON (column {}).", error.column()))
 }
 
@@ -66,12 +66,12 @@ pub(super) fn shown(text: &str) -> String {
 }
 
 impl<'a> Fields<'a> {
-    /// The field, if it is there and not null.
+    /// The field, if it is present and not null.
     pub(super) fn get(&self, name: &str) -> Option<&Json<'a>> {
         self.given(name).filter(|value| !matches!(value, Json::Null))
     }
 
-    /// The field, if it is there.
+    /// The field, if it is present.
     pub(super) fn given(&self, name: &str) -> Option<&Json<'a>> {
         self.0.iter().rev().find(|(field, _)| field == name).map(|(_, value)| value)
     }
@@ -88,7 +88,7 @@ impl<'a> Fields<'a> {
             .ok_or_else(|| wrong(name, format_args!("text of {} to {} characters", length.start(), length.end())))
     }
 
-    /// A whole number; absent is the least of the range.
+    /// A whole number; absent is the lowest of the range.
     pub(super) fn count(&self, name: &str, range: RangeInclusive<u64>) -> Result<u64, Reason> {
         let Some(value) = self.get(name) else { return Ok(*range.start()) };
         value
@@ -107,7 +107,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Epoch seconds, which may be fractional.
+    /// Epoch seconds, possibly fractional.
     pub(super) fn time(&self, name: &str) -> Result<Time, Reason> {
         seconds(self.get(name).and_then(Json::number)).ok_or_else(|| wrong(name, "a time in epoch seconds"))
     }
@@ -123,7 +123,7 @@ impl<'a> Fields<'a> {
         ids(self.list(name, most)?).ok_or_else(|| wrong(name, "a list of ids, each a string of digits"))
     }
 
-    /// An object that maps ids to something, if it is there.
+    /// An object that maps IDs to something, if it is present.
     pub(super) fn by_id<T>(
         &self,
         name: &str,
@@ -142,7 +142,7 @@ impl<'a> Fields<'a> {
         pairs.collect::<Result<_, _>>().map(Some)
     }
 
-    /// A picture: a hash, an https URL, or nothing.
+    /// An image: a hash, an https URL, or nothing.
     pub(super) fn picture(&self, name: &str) -> Result<Option<&str>, Reason> {
         let Some(value) = self.get(name) else { return Ok(None) };
         let fits = |text: &&str| {
@@ -155,19 +155,18 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The time in epoch seconds, which may be fractional, if it can be one.
+/// The time in epoch seconds, possibly fractional, if it is valid.
 pub(super) fn seconds(number: Option<f64>) -> Option<Time> {
     let seconds = number.filter(|seconds| (0.0..=LAST_SECOND).contains(seconds))?;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be within the years")]
     Some(Time::from_millis((seconds * 1000.0).round() as u64))
 }
 
-/// The ids in a list, if there is nothing else in it.
+/// The IDs in a list, if it contains nothing else.
 pub(super) fn ids(items: &[Json<'_>]) -> Option<Vec<Snowflake>> {
     items.iter().map(Json::id).collect()
 }
 
-/// The field is not what it should be.
 pub(super) fn wrong(name: &str, wanted: impl fmt::Display) -> Reason {
     Reason(format!("`{name}` must be {wanted}."))
 }
@@ -236,7 +235,7 @@ impl<'de> Visitor<'de> for JsonVisitor {
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Json<'de>, E> {
-        // U+0000, which not every store can hold, can only be written as an escape: a text that is borrowed has none.
+        // U+0000, which not every store can hold, can only be written as an escape, so a borrowed text has none.
         Ok(Json::Text(Cow::Owned(text::storable(value).into_owned())))
     }
 

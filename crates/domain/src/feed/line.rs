@@ -1,4 +1,4 @@
-//! The lines of the snapshots: guilds and subscriptions.
+//! The lines of snapshots: guilds and subscriptions.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use super::{GuildLine, SnapshotLine};
 use crate::{Guild, Permission, PermissionSet, Snowflake, Subscription};
 
 const NAME: usize = 100;
-/// Roles of a guild, and of a member.
+/// The most roles of a guild, and of a member.
 pub(super) const ROLES: usize = 250;
 const STAFF: usize = 10_000;
 const COVERED: usize = 10_000;
 /// The largest number of a signed 64-bit column.
 const MOST: u64 = i64::MAX as u64;
 
-/// A line of a shard's snapshot. Absent grants and staff stay as they are stored.
+/// A line of a shard's snapshot. Absent grants and staff stay as stored.
 pub fn guild_line(line: &[u8]) -> Result<SnapshotLine<GuildLine>, Reason> {
     let fields = object(line)?;
     if let Some(end) = end(&fields, "id")? {
@@ -36,7 +36,7 @@ pub fn subscription_line(line: &[u8]) -> Result<SnapshotLine<Subscription>, Reas
     }
 }
 
-/// The number of an end line; every other line has this id.
+/// The number of an end line; every other line has this ID.
 fn end(fields: &Fields<'_>, id: &str) -> Result<Option<u64>, Reason> {
     if fields.given(id).is_some() || fields.get("end").is_none() {
         return Ok(None);
@@ -80,7 +80,7 @@ fn staff(fields: &Fields<'_>) -> Result<Option<BTreeMap<Snowflake, Vec<Snowflake
     Ok(members.map(|pairs| pairs.into_iter().collect()))
 }
 
-/// The permission keys in a list, less those that may not be granted here.
+/// The permission keys in a list, without those that may not be granted here.
 pub(super) fn keys(
     field: &str,
     names: &[Json<'_>],
@@ -102,7 +102,7 @@ pub(super) fn subscription(fields: &Fields<'_>) -> Result<Subscription, Reason> 
     let active_until =
         match fields.given("active_until") {
             Some(Json::Null) => None,
-            // A field that is left out is refused: a mistake must not give premium that never ends.
+            // A missing field is refused, because a mistake must not give premium that never ends.
             _ => Some(fields.time("active_until").map_err(|_| {
                 wrong("active_until", "a time in epoch seconds, or null if the subscription does not end")
             })?),

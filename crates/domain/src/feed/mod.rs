@@ -1,8 +1,9 @@
-//! The feed: what the bot sends, and what becomes of it.
+//! The feed: what the bot sends, and what happens to it.
 //!
-//! `event`, `line`, `heartbeat` and `roster` read what it sends: bytes in, changes or reasons out. `numbering`, `ownership` and
-//! `instance` say whose word counts. `batch` decides about events, `commit` about snapshots, `carried` what a snapshot leaves
-//! unsaid, `sweep` what is removed afterwards, and `totals` how many guilds there are meanwhile. The stores look things up and write down what these decide.
+//! `event`, `line`, `heartbeat` and `roster` parse what it sends: bytes in, changes or reasons out. `numbering`, `ownership`
+//! and `instance` decide whose data counts. `batch` decides about events, `commit` about snapshots, `carried` about what a
+//! snapshot does not mention, `sweep` about what is removed afterwards, and `totals` about how many guilds there are in the
+//! meantime. The stores look things up and write what these decide.
 
 mod batch;
 mod carried;
@@ -22,7 +23,7 @@ mod totals;
 
 use super::{Change, Guild, Snowflake, Subscription, Time};
 
-pub use batch::{EventBatch, Fed, Foreign, Question};
+pub use batch::{BatchOutcome, EventBatch, Question, UnownedEvents};
 pub use carried::{Carried, CarriedParts, latest_commit, merge_basis};
 pub use commit::{Commits, Committed, Replacement, StagedSnapshot, is_resharding};
 pub use event::{event_line, feedback_line};
@@ -36,34 +37,34 @@ pub use roster::roster;
 pub use sweep::{Sweep, SweepBudget, UNCOVERED};
 pub use totals::{GuildTotals, hidden_after_commit, hidden_after_sweep, shown_totals};
 
-/// A line of a snapshot: one thing, or the end with the number of things before it.
+/// A line of a snapshot: an item, or the end with the number of items before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SnapshotLine<T> {
-    /// A thing, and why some of it was ignored.
+    /// An item, and why some of it was ignored.
     One(T, Vec<String>),
     /// `{"end": n}`
     End(u64),
 }
 
-/// The most shards that a bot can have.
+/// The most shards a bot can have.
 pub const MAX_SHARDS: u32 = 100_000;
 
 /// A shard under one way of splitting the guilds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ShardKey {
-    /// Into how many the guilds are split; at least 1.
+    /// How many shards the guilds are split into; at least 1.
     pub count: u32,
     /// Which of them; below the count.
     pub id: u32,
 }
 
 impl ShardKey {
-    /// The shard with these numbers, if there can be one.
+    /// The shard with these numbers, if they are valid.
     pub fn new(count: u32, id: u32) -> Option<Self> {
         (id < count && count <= MAX_SHARDS).then_some(Self { count, id })
     }
 
-    /// The shard that a guild belongs to under this count.
+    /// The shard of a guild under this count.
     pub fn of(guild: Snowflake, count: u32) -> Self {
         let count = count.max(1);
         // A remainder below a `u32` fits.
@@ -75,7 +76,7 @@ impl ShardKey {
     }
 }
 
-/// Shards of two counts have guilds in common if their ids are the same modulo this divisor of the counts.
+/// Shards of two counts have guilds in common if their IDs are the same modulo this divisor of the counts.
 pub fn common_divisor(a: u32, b: u32) -> u32 {
     if b == 0 { a.max(1) } else { common_divisor(b, a % b) }
 }
@@ -83,7 +84,7 @@ pub fn common_divisor(a: u32, b: u32) -> u32 {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GuildLine {
     Guild(Guild),
-    /// An outage: the guild stays as it is stored.
+    /// An outage: the guild stays as stored.
     Unavailable(Snowflake),
 }
 
@@ -95,7 +96,7 @@ impl GuildLine {
         }
     }
 
-    /// What it leaves as it is stored, of a guild that can be seen.
+    /// What it leaves as stored, for a visible guild.
     pub fn carried(&self) -> Carried {
         match self {
             Self::Guild(guild) => guild.carried(),
@@ -112,7 +113,7 @@ pub enum Scope {
     Subscriptions,
 }
 
-/// Some lines of a snapshot, of the kind that its scope asks for.
+/// Some lines of a snapshot, of the kind that its scope requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lines {
     Guilds(Vec<GuildLine>),
@@ -128,7 +129,7 @@ impl Scope {
     }
 }
 
-/// Of the lines about the same thing, leaves only the last one; in the order of their keys.
+/// Keeps only the last of the lines with the same key, in key order.
 pub fn keep_last<T, K: Ord>(lines: &mut Vec<T>, key: impl Fn(&T) -> K) {
     // Stable, so that the last line of a key stays its last.
     lines.sort_by_key(&key);
@@ -141,19 +142,18 @@ pub fn keep_last<T, K: Ord>(lines: &mut Vec<T>, key: impl Fn(&T) -> K) {
     });
 }
 
-/// Lines about guilds as they are staged: of the lines about one guild only the last, in the order of the guilds' ids.
+/// Lines about guilds as they are staged: only the last line about each guild, in order of guild ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastGuildLines<'a> {
-    /// The guilds that are told.
+    /// The guilds described.
     pub guilds: Vec<&'a Guild>,
-    /// Those of which some part is left unsaid. If there are any, the snapshot depends on the commit that the parts come from.
+    /// Those with parts that are not mentioned. If there are any, the snapshot depends on the commit that the parts come from.
     pub carrying: Vec<Snowflake>,
-    /// Those that stay as they are stored.
+    /// Those that stay as stored.
     pub unavailable: Vec<Snowflake>,
 }
 
 impl<'a> LastGuildLines<'a> {
-    /// What counts of these lines.
     pub fn of(lines: &'a [GuildLine]) -> Self {
         let mut last: Vec<&GuildLine> = lines.iter().collect();
         keep_last(&mut last, |line| line.id());
@@ -172,29 +172,28 @@ impl<'a> LastGuildLines<'a> {
 }
 
 impl Lines {
-    /// Whether any of them leaves something as it is stored, of a guild that can be seen. It may be a line that does not count,
-    /// because a later one is about the same guild: see [`LastGuildLines`].
+    /// Whether any of them leaves something as stored, for a visible guild. It may be a line that does not count, because a
+    /// later one is about the same guild: see [`LastGuildLines`].
     pub fn has_carried_parts(&self) -> bool {
         matches!(self, Self::Guilds(lines) if lines.iter().any(|line| line.carried().any()))
     }
 }
 
-/// An event line: a change, or one that this version does not know and counts as ignored.
+/// An event line: a change, or an event that this version does not know and ignores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// To apply.
     Change(Change),
     /// Counted, with the reason.
     Ignored(String),
 }
 
-/// What the service knows of an instance, and which event it waits for.
+/// What the service knows about an instance, and which event it expects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceState {
     pub instance: InstanceId,
     /// The number that its next event must not exceed.
     pub next: u64,
-    /// When it counts as started, as far as its heartbeats told.
+    /// When it counts as started, going by its heartbeats.
     pub started_at: Option<Time>,
     pub last_heartbeat: Option<Time>,
 }
@@ -202,19 +201,16 @@ pub struct InstanceState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardState {
     pub shard: ShardKey,
-    /// Who sent its snapshot.
     pub instance: InstanceId,
-    /// When the snapshot was acknowledged.
     pub snapshot_at: Time,
     pub guilds: u64,
 }
 
-/// What is stored of all that the bot has sent.
+/// Everything stored that the bot has sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeedState {
-    /// Every instance that the numbering knows.
     pub instances: Vec<InstanceState>,
-    /// Every shard that a snapshot has described and that still counts.
+    /// Every shard with a snapshot that still counts.
     pub shards: Vec<ShardState>,
     pub guilds: u64,
     pub subscriptions: u64,

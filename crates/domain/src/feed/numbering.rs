@@ -1,14 +1,14 @@
-//! The numbering of events. Each instance counts its own; the service stores the number that it waits for next.
+//! The numbering of events. Each instance counts its own; the service stores the number it expects next.
 
 use crate::saturating;
 
-/// The number that an unknown instance is waited for with.
+/// The number expected from an unknown instance.
 pub const FIRST_EVENT: u64 = 1;
 
 /// How a batch of numbered events continues what was applied so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Continuation {
-    /// Events are missing before the first of these.
+    /// Events before the first of these are missing.
     Gap,
     /// All of them were applied before.
     Repeat,
@@ -22,7 +22,7 @@ pub(super) enum Continuation {
 }
 
 impl Continuation {
-    /// How `count` events from the number `first` on continue, when `next` is waited for.
+    /// How `count` events starting at `first` continue, when `next` is expected.
     pub(super) fn of(next: u64, first: u64, count: usize) -> Self {
         let end = first.saturating_add(count as u64);
         if first > next {
@@ -31,12 +31,12 @@ impl Continuation {
         if end <= next {
             return Self::Repeat;
         }
-        // It fits: the repeats are fewer than the events.
+        // It fits, because there are fewer repeats than events.
         Self::New { repeats: saturating::to_usize(next - first), end }
     }
 }
 
-/// Whether events have overtaken a snapshot: it was made before the event `sequence`, and that one was applied already.
+/// Whether events have overtaken a snapshot: it was made before the event `sequence`, which was already applied.
 pub(super) fn is_overtaken(next: u64, sequence: u64) -> bool {
     next > sequence
 }

@@ -1,4 +1,4 @@
-//! Whose a shard is, and what becomes of what others say about it.
+//! Who owns a shard, and what happens to what others send about it.
 
 use std::collections::BTreeSet;
 
@@ -6,51 +6,49 @@ use super::instance::Life;
 use super::{InstanceId, ShardKey};
 use crate::{Snowflake, Time};
 
-/// An instance that has something to say, with what is known of it.
+/// An instance that sends, with what is known about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SenderState {
     pub instance: InstanceId,
-    /// The number of its next event.
     pub next: u64,
     pub life: Life,
     /// Whether it has sent a snapshot of anything.
     pub has_sent_snapshot: bool,
 }
 
-/// The instance that has sent a committed snapshot.
+/// The instance that sent a committed snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     pub instance: InstanceId,
-    /// What is known of its life; `None` if it was forgotten.
+    /// What is known about its lifetime; `None` if it was forgotten.
     pub life: Option<Life>,
 }
 
-/// A shard with the snapshot that was committed for it last.
+/// A shard with its last committed snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommittedShard {
     pub shard: ShardKey,
     pub snapshot: i64,
-    /// The number of its commit: a later commit has a greater one.
+    /// The number of its commit; later commits have greater ones.
     pub committed: i64,
-    /// Who sent it.
     pub owner: Owner,
 }
 
-/// Who owns the shard of a guild, from the view of an instance that has something to say about it.
+/// Who owns a guild's shard, from the point of view of an instance that sends about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
     /// The instance itself.
     Sender,
     /// A living one that started earlier, or at the same time.
     Earlier,
-    /// A living one that started later: the shard is its own.
+    /// A living one that started later, which owns the shard.
     Later,
-    /// Nobody has sent a snapshot of it, or the one that has is silent.
+    /// Nobody has sent a snapshot of it, or whoever did is silent.
     Nobody,
 }
 
 impl Holder {
-    /// The holder of a shard whose snapshot this owner has sent, if anybody has.
+    /// The holder of a shard whose snapshot this owner sent, if anyone did.
     pub(super) fn of(owner: Option<&Owner>, sender: &SenderState, now: Time) -> Self {
         let Some(owner) = owner else { return Self::Nobody };
         match owner.life {
@@ -67,8 +65,8 @@ impl Holder {
     }
 }
 
-/// The instance to which a shard, or a part of it, belongs so that this sender's snapshot is ignored, if there is one.
-/// `overlapping` are the committed snapshots that cover some guild of the shard.
+/// The instance that owns a shard, or part of it, so that this sender's snapshot is ignored, if there is one. `overlapping` are
+/// the committed snapshots that cover some guild of the shard.
 pub(super) fn later_owner<'a>(
     shard: ShardKey,
     overlapping: &'a [CommittedShard],
@@ -80,39 +78,38 @@ pub(super) fn later_owner<'a>(
     later.max_by_key(|sent| sent.committed).map(|sent| &sent.owner.instance)
 }
 
-/// Of the committed snapshots that overlap with a shard, those that still say something about it: the shard's own latest snapshot
-/// has replaced all that were committed before it.
+/// The committed snapshots overlapping with a shard that still say something about it: the shard's own latest snapshot has
+/// replaced everything committed before it.
 fn still_counting(shard: ShardKey, overlapping: &[CommittedShard]) -> Vec<&CommittedShard> {
     let own = overlapping.iter().find(|sent| sent.shard == shard).map_or(i64::MIN, |sent| sent.committed);
     overlapping.iter().filter(|sent| sent.committed >= own).collect()
 }
 
-/// What becomes of an event about a guild.
+/// What happens to an event about a guild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Apply,
-    /// It is ignored and counted: the shard belongs to an instance that started later.
+    /// It is ignored and counted, because the shard belongs to an instance that started later.
     Overruled,
-    /// It is ignored and counted: nobody owns the shard, and the sender never said that it is its own.
+    /// It is ignored and counted, because nobody owns the shard and the sender never named it as its own.
     Unclaimed,
     /// The sender must send its snapshots first.
     Resync,
 }
 
-/// Whether a sender has called the shard of a guild its own.
+/// Whether a sender has named a guild's shard as its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Named {
-    /// It has not.
     No,
     /// It has, and its snapshot would take the shard.
     Free,
-    /// It has, but a part of the shard belongs to an instance that started later: its snapshot would be ignored.
+    /// It has, but part of the shard belongs to an instance that started later, so its snapshot would be ignored.
     InVain,
 }
 
-/// Decides about an event. A resync is asked for only if it helps, or senders would be asked for snapshots without an end: a
-/// snapshot that would be ignored is not asked for, and a sender that has sent its snapshots and did not name this shard would
-/// only send the same again.
+/// Decides about an event. A resync is only requested if it helps, or senders would be asked for snapshots forever: a snapshot
+/// that would be ignored is not requested, and a sender that has sent its snapshots without naming this shard would only send
+/// the same again.
 pub(super) fn judge(holder: Holder, named: Named, has_sent_snapshot: bool) -> Verdict {
     match (holder, named) {
         (Holder::Sender | Holder::Earlier, _) => Verdict::Apply,
@@ -122,12 +119,12 @@ pub(super) fn judge(holder: Holder, named: Named, has_sent_snapshot: bool) -> Ve
     }
 }
 
-/// The shards that an instance has called its own, in a heartbeat or by a snapshot, under any counts.
+/// The shards that an instance has named as its own, in a heartbeat or a snapshot, under any counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnShards(BTreeSet<ShardKey>);
 
 impl OwnShards {
-    /// Those that this guild belongs to, under each count.
+    /// Those of this guild, under each count.
     pub fn of(&self, guild: Snowflake) -> Vec<ShardKey> {
         let (mut found, mut after) = (Vec::new(), 0);
         // One step per count, of which there are few, however many shards there are.

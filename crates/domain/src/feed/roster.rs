@@ -1,4 +1,4 @@
-//! The team, as the event `team` and a file for the command line describe it.
+//! The team, as described by the `team` event and by a file for the command line.
 
 use super::event::{PERSON, avatar};
 use super::json::{Fields, Json, Reason, object, wrong};
@@ -9,7 +9,7 @@ use crate::{PermissionSet, ProviderRules};
 const MEMBERS: usize = 1_000;
 const WORD: usize = 64;
 
-/// The team in an object `{"members": […]}`, with what was ignored of it; or everything that is wrong with it.
+/// The team in an object `{"members": […]}`, with notes on what was ignored; or everything that is wrong with it.
 pub fn roster(text: &[u8], rules: &ProviderRules) -> Result<(Roster, Vec<String>), Vec<Reason>> {
     let fields = object(text).map_err(|reason| vec![reason])?;
     let members = fields.list("members", MEMBERS).map_err(|reason| vec![reason])?;
@@ -66,7 +66,7 @@ fn color<'a>(fields: &'a Fields<'_>) -> Result<&'a str, Reason> {
         text.strip_prefix('#').is_some_and(|digits| digits.len() == 6 && digits.bytes().all(|b| b.is_ascii_hexdigit()))
     };
     let text = fields.get("color").and_then(Json::text);
-    text.filter(shaped).ok_or_else(|| wrong("color", "a colour such as \"#5865F2\""))
+    text.filter(shaped).ok_or_else(|| wrong("color", "a colour like \"#5865F2\""))
 }
 
 fn category<'a>(fields: &'a Fields<'_>) -> Result<&'a str, Reason> {
@@ -75,5 +75,5 @@ fn category<'a>(fields: &'a Fields<'_>) -> Result<&'a str, Reason> {
             && text.chars().all(|letter| !letter.is_uppercase() && !letter.is_whitespace() && !letter.is_control())
     };
     let text = fields.get("category").and_then(Json::text);
-    text.filter(shaped).ok_or_else(|| wrong("category", "a lower-case word such as \"support\""))
+    text.filter(shaped).ok_or_else(|| wrong("category", "a lower-case word like \"support\""))
 }

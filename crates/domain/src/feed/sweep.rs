@@ -1,31 +1,30 @@
-//! Cleaning up after snapshots. A sweep walks over the guilds of one snapshot, in the order of their ids and a bounded number of
-//! rows at a time, and removes those that no read can see any more.
+//! Cleaning up after snapshots. A sweep goes through the guilds of one snapshot, in order of ID and a limited number of rows at
+//! a time, and removes those that no read can see any more.
 
 use crate::saturating;
 
-/// The number under which the guilds stand that no snapshot covers.
+/// The snapshot number of guilds that no snapshot covers.
 pub const UNCOVERED: i64 = 0;
 
-/// A sweep as it waits in its queue.
+/// A queued sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sweep {
-    /// Whose rows it walks over.
     pub snapshot: i64,
-    /// Whether it removes all of them, and not only those that a later snapshot covers.
+    /// Whether it removes all rows, rather than only those that a later snapshot covers.
     pub whole: bool,
-    /// The guild up to which it has come.
+    /// The last guild it has handled.
     pub after: i64,
-    /// Whether more was covered since it began, so that it must begin again.
+    /// Whether more was covered since it began, so that it must start over.
     pub again: bool,
 }
 
 impl Sweep {
-    /// Removes every row of a snapshot; it replaces a sweep that was queued for it.
+    /// Removes every row of a snapshot; replaces a sweep that was queued for it.
     pub fn whole(snapshot: i64) -> Self {
         Self { snapshot, whole: true, after: 0, again: false }
     }
 
-    /// Removes the rows of a snapshot that a later one covers. A sweep that is queued for it continues, and begins again
+    /// Removes the rows of a snapshot that a later one covers. A sweep that is queued for it continues, and starts over
     /// afterwards.
     pub fn covered(snapshot: i64, queued: Option<Self>) -> Self {
         match queued {
@@ -51,7 +50,7 @@ impl Sweep {
     }
 }
 
-/// How many rows one step of cleaning up may still look at.
+/// How many more rows one step of cleaning up may check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SweepBudget {
     batch: u64,
@@ -64,18 +63,18 @@ impl SweepBudget {
         Self { batch: (batch as u64).max(1), spent: 0 }
     }
 
-    /// What is left, if anything is.
+    /// What is left, if anything.
     pub fn left(&self) -> Option<u64> {
         self.batch.checked_sub(self.spent).filter(|left| *left > 0)
     }
 
-    /// Notes a sweep that has looked at so many rows. One that found nothing costs as much as a row, so that a step with many of
+    /// Records a sweep that checked this many rows. One that found nothing costs as much as a row, so that a step with many of
     /// them ends.
     pub fn spend(&mut self, rows: u64) {
         self.spent = self.spent.saturating_add(rows.max(1));
     }
 
-    /// How many rows were looked at: 0 if there was nothing to do.
+    /// How many rows were checked; 0 if there was nothing to do.
     pub fn spent(&self) -> usize {
         saturating::to_usize(self.spent)
     }

@@ -18,7 +18,7 @@ fn bytes(value: &Value) -> Vec<u8> {
     value.to_string().into_bytes()
 }
 
-/// The object with these fields over it.
+/// The object with these fields added.
 fn with(mut value: Value, fields: &Value) -> Value {
     for (name, field) in fields.as_object().unwrap() {
         value[name] = field.clone();
@@ -226,8 +226,8 @@ fn a_team_and_all_that_is_wrong_with_one() {
     assert_eq!(
         reasons,
         [
-            "Member 1: `color` must be a colour such as \"#5865F2\".",
-            "Member 3: `category` must be a lower-case word such as \"support\".",
+            "Member 1: `color` must be a colour like \"#5865F2\".",
+            "Member 3: `category` must be a lower-case word like \"support\".",
             "Member 4: `position` must be a whole number.",
             "Member 5: `members` must be a list of objects.",
         ]

@@ -1,49 +1,46 @@
-//! How many guilds there are, and members in them, while snapshots under several counts of shards are committed.
+//! How many guilds and members there are while snapshots under several shard counts are committed.
 //!
-//! Each committed snapshot counts its rows. Without a resharding their sum is what can be seen. A commit under another count hides
-//! rows of older snapshots, and how many is known only when a sweep has looked at them, in the background. Until then the total that
-//! is shown stays as it was before that commit, but for what events change, which is known exactly. It is kept as a number of rows
-//! that are taken off the sum (*hidden*), because the sweep and events change the sum: whatever the sweep removes is taken off both.
-//! When no sweep is left that looks for hidden rows, none is hidden, and the sum is exact again.
+//! Each committed snapshot counts its rows. Without a resharding, their sum is what is visible. A commit under another count
+//! hides rows of older snapshots, and how many is only known after a sweep has checked them, in the background. Until then the
+//! total shown stays as it was before that commit, apart from changes by events, which are known exactly. It is kept as a
+//! number of rows to subtract from the sum (*hidden*), because the sweep and events change the sum: what the sweep removes is
+//! subtracted from both. When no sweep that looks for hidden rows is left, none is hidden, and the sum is exact again.
 //!
-//! An estimate in its place, by the share of the ids that a commit covers, would be wrong by a guild here and there, by a good deal
-//! of the members (a few guilds have most of them), and more so in the middle of a sweep. A resharding sends the guilds that were
-//! there before, so the total from before it is mostly the right one, and nobody sees it jump.
+//! An estimate instead, by the share of the IDs that a commit covers, would be off by a guild here and there and by a good part
+//! of the members (a few guilds have most of them), and more so in the middle of a sweep. A resharding sends the same guilds
+//! again, so the total from before it is usually right, and nobody sees it jump.
 
 use std::ops::{Add, AddAssign, Sub};
 
 use crate::Guild;
 use crate::saturating;
 
-/// A guild counts with so many members at most, so that no sum of guilds leaves its column.
+/// The most members that a guild counts for, so that no sum of guilds exceeds its column.
 const MOST_MEMBERS: i64 = 1_000_000_000;
 
-/// Some guilds and their members; or how many more there are, or fewer.
+/// Some guilds and their members, or a change in their number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GuildTotals {
     pub guilds: i64,
-    /// How many members they have together.
+    /// Their members, added up.
     pub members: i64,
 }
 
 impl GuildTotals {
-    /// One guild with so many members.
     pub fn one(members: i64) -> Self {
         Self { guilds: 1, members: members.clamp(0, MOST_MEMBERS) }
     }
 
-    /// Guilds as they are said.
     pub fn of<'a>(guilds: impl IntoIterator<Item = &'a Guild>) -> Self {
         let one = |guild: &Guild| Self::one(saturating::to_i64(guild.members));
         guilds.into_iter().map(one).sum()
     }
 
-    /// What it does to the totals that a guild had so many members, if it was there, and is like this now.
+    /// The change in the totals when a guild had this many members, if it existed, and is like this now.
     pub fn change(before: Option<i64>, after: &Guild) -> Self {
         Self::of([after]) - before.map(Self::one).unwrap_or_default()
     }
 
-    /// Whether there is nothing, or nothing changes.
     pub fn is_nothing(self) -> bool {
         self == Self::default()
     }
@@ -81,18 +78,18 @@ impl std::iter::Sum for GuildTotals {
     }
 }
 
-/// The totals that are shown: what the committed snapshots count, less what is thought to be hidden.
+/// The totals shown: what the committed snapshots count, minus what is thought to be hidden.
 pub fn shown_totals(stored: GuildTotals, hidden: GuildTotals) -> GuildTotals {
     (stored - hidden).at_least_zero()
 }
 
-/// What counts as hidden after a commit that hides rows of other snapshots, when the snapshots now count `stored`, and
-/// `shown_before` was shown before the commit. Every guild that can be seen has a row, so never more is shown than is stored.
+/// What counts as hidden after a commit that hides rows of other snapshots, when the snapshots now count `stored` and
+/// `shown_before` was shown before it. Every visible guild has a row, so never more is shown than is stored.
 pub fn hidden_after_commit(stored: GuildTotals, shown_before: GuildTotals, is_sweep_left: bool) -> GuildTotals {
     if is_sweep_left { (stored - shown_before).at_least_zero() } else { GuildTotals::default() }
 }
 
-/// What counts as hidden after a step of a sweep that has removed these hidden rows.
+/// What counts as hidden after a step of a sweep that removed these hidden rows.
 pub fn hidden_after_sweep(hidden: GuildTotals, removed: GuildTotals, is_sweep_left: bool) -> GuildTotals {
     if is_sweep_left { (hidden - removed).at_least_zero() } else { GuildTotals::default() }
 }
@@ -113,7 +110,7 @@ mod tests {
         {
             assert_eq!(GuildTotals::one(said), totals(1, counted));
         }
-        assert_eq!(GuildTotals::one(-5), totals(1, 0), "a foreign hand wrote it");
+        assert_eq!(GuildTotals::one(-5), totals(1, 0), "it was tampered with");
         assert_eq!(totals(i64::MAX, 1) + totals(1, 1), totals(i64::MAX, 2));
     }
 
@@ -148,11 +145,11 @@ mod tests {
 
     #[test]
     fn a_resharding_shows_what_was_shown_before_it_until_the_sweep_is_done() {
-        // What is stored and was shown before the commit; what then counts as hidden, with and without a sweep that is left.
+        // What is stored and what was shown before the commit; what then counts as hidden, with and without a remaining sweep.
         let table = [
-            // The same guilds come again under another count.
+            // The same guilds arrive again under another count.
             ((15, 1500), (10, 1000), (5, 500)),
-            // Some are gone: shown until the sweep has found it out.
+            // Some are gone, but shown until the sweep has found out.
             ((13, 1300), (10, 1000), (3, 300)),
             // There cannot be more than are stored.
             ((8, 1300), (10, 1000), (0, 300)),
@@ -172,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_sweep_changes_what_is_shown_only_where_it_finds_more_than_was_thought_or_ends() {
-        // What counts as hidden, what a step removes, what then counts as hidden, and how what is shown changes.
+        // What counts as hidden, what a step removes, what then counts as hidden, and how the totals shown change.
         let table = [
             ((5, 500), (2, 200), (3, 300), (0, 0)),
             ((5, 500), (5, 500), (0, 0), (0, 0)),

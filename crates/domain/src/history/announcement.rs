@@ -1,16 +1,16 @@
 //! What an operator may announce.
 
-/// How long a title may be, in characters.
+/// The longest title, in characters.
 pub const TITLE: usize = 200;
-/// How long a text may be, in characters.
+/// The longest text, in characters.
 pub const TEXT: usize = 4_000;
 
-/// A title and a text that visitors may be shown: without blanks around them, of a bounded length, without control characters.
+/// A title and a text that visitors may be shown: trimmed, of limited length, without control characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// One line.
     pub title: String,
-    /// More, in lines; may be empty.
+    /// More details, possibly in several lines; may be empty.
     pub text: String,
 }
 
@@ -19,24 +19,24 @@ impl Notice {
     pub fn new(title: &str, text: &str) -> Result<Self, String> {
         let (title, text) = (title.trim(), text.trim());
         if title.is_empty() {
-            return Err("the title is empty: write one line that says what visitors should know".to_owned());
+            return Err("the title is empty: tell visitors in one line what they should know".to_owned());
         }
         let long = |what: &str, length: usize, most: usize, remedy: &str| {
-            let why = format!("the {what} has {length} characters, and {most} is the most: {remedy}");
+            let why = format!("the {what} is {length} characters long, and the limit is {most}: {remedy}");
             if length > most { Err(why) } else { Ok(()) }
         };
-        long("title", title.chars().count(), TITLE, "make it shorter, and put the rest into --text")?;
-        long("text", text.chars().count(), TEXT, "make it shorter, and link to the rest")?;
+        long("title", title.chars().count(), TITLE, "shorten it and put the rest in --text")?;
+        long("text", text.chars().count(), TEXT, "shorten it and link to the rest")?;
         if title.contains(char::is_control) {
             return Err(
-                "the title has a line break or another control character: write one line, and the rest into --text"
+                "the title contains a line break or another control character: keep it to one line and put the rest in --text"
                     .to_owned(),
             );
         }
         if let Some(control) = text.chars().find(|letter| letter.is_control() && *letter != '\n') {
             let code = u32::from(control);
             return Err(format!(
-                "the text has the control character U+{code:04X}: remove it; only line feeds may be there"
+                "the text contains the control character U+{code:04X}: remove it; line feeds are the only ones allowed"
             ));
         }
         Ok(Self { title: title.to_owned(), text: text.to_owned() })
@@ -59,10 +59,10 @@ mod tests {
             (
                 &long(201),
                 "",
-                Some("has 201 characters, and 200 is the most: make it shorter, and put the rest into --text"),
+                Some("is 201 characters long, and the limit is 200: shorten it and put the rest in --text"),
             ),
-            ("x", &long(4_001), Some("the text has 4001 characters, and 4000 is the most")),
-            ("one\ntwo", "", Some("write one line, and the rest into --text")),
+            ("x", &long(4_001), Some("the text is 4001 characters long, and the limit is 4000")),
+            ("one\ntwo", "", Some("keep it to one line and put the rest in --text")),
             ("one\u{1b}[2Jtwo", "", Some("another control character")),
             ("x", "one\r\ntwo", Some("control character U+000D: remove it")),
             ("x", "\u{9b}31m", Some("U+009B")),

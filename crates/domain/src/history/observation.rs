@@ -1,11 +1,10 @@
-//! How the bot does at a moment, as far as its reports tell.
+//! The bot's state at a moment, as far as its reports tell.
 
 use super::super::Time;
 use super::super::health::{Health, Instance, SILENCE, is_silent};
 use super::BotState;
 use crate::saturating;
 
-/// How the bot does at a moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observation {
     pub at: Time,
@@ -14,13 +13,13 @@ pub struct Observation {
     pub latency: Option<f64>,
     pub silent: u32,
     pub shard_count: u32,
-    /// The last report of what is silent; if nothing is, the latest report of all.
+    /// The last report of what is silent or, if nothing is, the latest of all.
     pub since: Time,
 }
 
-/// How the bot does `now`, seen by a replica that has watched it since `watching_since`. `None` if that is not known: the bot has never
-/// reported, or something looks silent and the replica has not watched for as long as silence takes. While no replica ran, nobody
-/// could report, so the time before does not count as silence.
+/// The bot's state `now`, seen by a replica that has watched it since `watching_since`. `None` if that is unknown: the bot has
+/// never reported, or something looks silent and the replica has not watched for as long as silence takes. While no replica
+/// ran, nothing could report, so the time before does not count as silence.
 pub fn observe(health: &Health, watching_since: Time, now: Time) -> Option<Observation> {
     let is_old = |reported: Time| is_silent(reported, now);
     let latest = health.latest_report()?;
@@ -29,8 +28,8 @@ pub fn observe(health: &Health, watching_since: Time, now: Time) -> Option<Obser
     let shard_count = newest.map_or(highest, |newest| newest.shard_count);
     let shards = || health.shards.iter().filter(|(id, _)| **id < shard_count).map(|(_, shard)| shard);
     let silent = || shards().filter(|shard| is_old(shard.reported));
-    // A shard that was never reported counts as silent once the process that should have it has run for long enough. Since when it
-    // is, nobody knows: it is seen now.
+    // A shard that was never reported counts as silent once the process that should have it has run for long enough. Since when
+    // is unknown, so it counts from now.
     let missing = shard_count.saturating_sub(count(shards()));
     let missing_since = newest.filter(|newest| missing > 0 && is_old(newest.started_at)).map(|_| now.before(SILENCE));
     let since = silent().map(|shard| shard.reported).chain(missing_since).min();
@@ -61,7 +60,7 @@ pub fn observe(health: &Health, watching_since: Time, now: Time) -> Option<Obser
     })
 }
 
-/// The process that knows the current number of shards: the latest-started of those that live, or of all if none does.
+/// The process that knows the current number of shards: the latest-started living one, or of all if none is alive.
 fn newest(health: &Health, is_old: impl Fn(Time) -> bool) -> Option<&Instance> {
     health.instances.values().max_by_key(|instance| (!is_old(instance.reported), instance.started_at))
 }
@@ -70,7 +69,7 @@ fn count<T>(things: impl Iterator<Item = T>) -> u32 {
     saturating::to_u32(things.count())
 }
 
-/// The mean of the latencies that are known; zero stands for one that is not.
+/// The mean of the known latencies; zero means unknown.
 fn mean(latencies: impl Iterator<Item = f64>) -> Option<f64> {
     let known = latencies.filter(|latency| latency.is_finite() && *latency > 0.0);
     let (sum, number) = known.fold((0.0, 0_u32), |(sum, number), latency| (sum + latency, number.saturating_add(1)));
@@ -84,17 +83,16 @@ mod tests {
     use super::*;
     use crate::Heartbeat;
     use crate::feed::InstanceId;
-    use crate::health::ShardBeat;
+    use crate::health::ShardHeartbeat;
 
     const NOW: Time = Time::from_seconds(1_000_000);
-    /// Long ago.
     const ALWAYS: Time = Time::from_seconds(1);
 
     fn ago(seconds: u64) -> Time {
         NOW.before(Duration::from_secs(seconds))
     }
 
-    /// A process that started and reported so many seconds ago, with these shards and latencies.
+    /// A process that started and reported this many seconds ago, with these shards and latencies.
     fn reports(
         health: &mut Health,
         name: &str,
@@ -102,25 +100,25 @@ mod tests {
         shard_count: u32,
         shards: &[(u32, f64)],
     ) {
-        let beat = |(id, latency): &(u32, f64)| ShardBeat {
+        let heartbeat = |(id, latency): &(u32, f64)| ShardHeartbeat {
             id: *id,
             sent: None,
             acknowledged: None,
             latency: (*latency > 0.0).then_some(*latency),
         };
-        let beat = Heartbeat {
+        let heartbeat = Heartbeat {
             instance: InstanceId::parse("key", name).unwrap(),
             started_at: ago(started),
             memory: 1,
             shard_count,
-            shards: shards.iter().map(beat).collect(),
+            shards: shards.iter().map(heartbeat).collect(),
         };
-        health.merge(beat, ago(reported));
+        health.merge(heartbeat, ago(reported));
     }
 
-    /// State, silent shards, of how many, and since how many seconds.
+    /// State, silent shards, all shards, and for how many seconds.
     type Seen = (BotState, u32, u32, u64);
-    /// When the process started and reported, of how many shards, and which of them.
+    /// When the process started and reported, how many shards there are, and which are its own.
     type Report<'a> = ((u64, u64), u32, &'a [(u32, f64)]);
 
     fn seen(health: &Health, watching: Time) -> Option<Seen> {
@@ -180,7 +178,7 @@ mod tests {
 
     #[test]
     fn what_was_not_watched_is_unknown_and_does_not_count_as_silence() {
-        // The last report, since when it is watched, and what that gives.
+        // The last report, how long it has been watched, and the result.
         for (reported, watching, expected) in [
             (10, 1, Some((BotState::Up, 0, 1, 10))),
             (95, 0, None),

@@ -1,4 +1,4 @@
-//! What is written of how the bot does: which minute, whether at all, what becomes of incidents, and what is too old.
+//! What is written about the bot's state: which minute, whether at all, what happens to incidents, and what is too old.
 
 use std::time::Duration;
 
@@ -10,20 +10,18 @@ use crate::saturating;
 const MINUTE: Duration = Duration::from_mins(1);
 const DAY: Duration = Duration::from_hours(24);
 
-/// How far the newest recorded minute may be from the one to record, either way, without a second thought: as far as the clocks of
-/// replicas may differ, or as a short restart takes.
+/// How far the newest recorded minute may be from the one to record, either way, without further checks: as far as the clocks
+/// of replicas may differ, or as long as a short restart takes.
 const AGREEMENT: Duration = Duration::from_mins(2);
 
-/// How long the newest recorded minute must have stayed the same before a replica whose clock is further from it may record: then
-/// nobody else does, and the clocks cannot be told apart.
+/// How long the newest recorded minute must have been unchanged before a replica whose clock is further away may record: by
+/// then nobody else does, so there is no other clock to disagree with.
 pub const ALONE_AFTER: Duration = Duration::from_mins(2);
 
-/// When the minute of this moment began.
 pub fn minute_of(time: Time) -> Time {
     begin(time, MINUTE)
 }
 
-/// When the day of this moment began, in UTC.
 pub fn day_of(time: Time) -> Time {
     begin(time, DAY)
 }
@@ -33,31 +31,33 @@ fn begin(time: Time, span: Duration) -> Time {
     Time::from_millis(time.millis() / span * span)
 }
 
-/// The minute that ended last before this moment. It is the one to record: of the current one nobody knows yet how it goes on, or
-/// whether a replica will see its end. And a clock that is a little ahead records nothing that has not happened.
+/// The last minute that ended before this moment. It is the one to record: for the current one, nobody knows yet how it
+/// continues, or whether a replica will see its end. Also, a clock that is a little ahead records nothing that has not
+/// happened.
 fn ended_minute(now: Time) -> Time {
     minute_of(now).before(MINUTE)
 }
 
-/// The minute to record, if the replica that has seen this watched in it.
+/// The minute to record, if the replica that saw this was watching during it.
 pub fn minute_to_record(seen: &Observation, watching_since: Time) -> Option<Minute> {
     let begins = ended_minute(seen.at);
     let is_seen = watching_since < begins.after(MINUTE);
     is_seen.then_some(Minute { begins, state: seen.state, latency: seen.latency })
 }
 
-/// Whether somebody may write what was seen `at` this moment by their own clock. A clock that is far from the newest minute is
-/// probably wrong, and would fill the future with minutes, and delete the past. If the newest minute has not changed for a while
-/// (`unchanged`, see [`ALONE_AFTER`]), there is nobody with another clock: the service was stopped, say.
+/// Whether an observation `at` this moment, by the observer's own clock, may be written. A clock that is far from the newest
+/// minute is probably wrong, and would fill the future with minutes and delete the past. If the newest minute has not changed
+/// for a while (`unchanged`, see [`ALONE_AFTER`]), there is nobody with another clock, for example because the service was
+/// stopped.
 pub fn may_record(at: Time, newest: Option<Time>, unchanged: Option<Time>) -> bool {
     newest.is_none_or(|newest| ended_minute(at).apart(newest) <= AGREEMENT || unchanged == Some(newest))
 }
 
-/// What happens to the open incident, or to none, when this was seen.
+/// What an observation means for the open incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IncidentStep {
     Stays,
-    /// One opens, and is the open one from now on.
+    /// A new incident starts.
     Opens {
         worst: BotState,
         began: Time,
@@ -66,14 +66,14 @@ pub enum IncidentStep {
     },
     Worsens {
         worst: BotState,
-        /// How many shards were affected at the worst.
+        /// How many shards were affected at worst.
         shards: u32,
         shard_count: u32,
     },
     Ends(Time),
 }
 
-/// What happens to the open incident, or to none, when this was seen.
+/// What this observation means for the open incident, if there is one.
 pub fn incident_step(open: Option<&Incident>, seen: &Observation) -> IncidentStep {
     let Observation { state, silent, shard_count, since, .. } = *seen;
     match open {
@@ -87,28 +87,27 @@ pub fn incident_step(open: Option<&Incident>, seen: &Observation) -> IncidentSte
     }
 }
 
-/// What is too old, or lies too far ahead, once something was seen at a moment.
+/// What is too old, or too far in the future, after an observation at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistoryBounds {
-    /// Minutes that began before this are deleted.
+    /// Minutes before this are deleted.
     pub minutes_from: Time,
-    /// Minutes that begin after this were written by a clock that was wrong, and are deleted.
+    /// Minutes after this were written by a wrong clock, and are deleted.
     pub minutes_to: Time,
-    /// Days that began before this are deleted.
+    /// Days before this are deleted.
     pub days_from: Time,
-    /// Days that begin after this are deleted, for the same reason.
+    /// Days after this are deleted, for the same reason.
     pub days_to: Time,
     /// Incidents that ended before this are deleted.
     pub incidents_from: Time,
 }
 
 impl HistoryBounds {
-    /// Those at a moment.
     pub fn at(now: Time) -> Self {
         Self {
             minutes_from: minute_of(now).before(MINUTES_KEPT),
             minutes_to: minute_of(now).after(AGREEMENT),
-            // The present day is one of those that are kept.
+            // The current day is one of those that are kept.
             days_from: day_of(now).before(HISTORY_KEPT.saturating_sub(DAY)),
             days_to: day_of(now).after(DAY),
             incidents_from: now.before(HISTORY_KEPT),

@@ -1,4 +1,4 @@
-//! The contract's table, row by row, and what must hold whatever is known of a person.
+//! The contract's table, row by row, and what must hold whatever is known about a person.
 
 use proptest::prelude::*;
 
@@ -30,7 +30,7 @@ fn the_rule_is_the_contracts_table() {
         (granted(&[P::Mod]), Some(Role::Moderator), &[P::Mod]),
         (granted(&[P::SessionStarter]), None, &[P::SessionStarter]),
         (granted(&[P::ErlcStaff, P::Admin]), Some(Role::Administrator), &[P::ErlcStaff, P::Admin, P::Mod]),
-        // A guild's roles cannot give what is not the guild's to give.
+        // A guild's roles cannot give what isn't the guild's to give.
         (granted(&[P::ManageServer]), None, &[]),
         (granted(&[P::Founder, P::Setup, P::ServicePlusMember]), None, &[]),
         (Standing { setup: true, ..none }, None, &[P::Setup]),
@@ -43,7 +43,7 @@ fn the_rule_is_the_contracts_table() {
         (on_the_team(&[P::ServiceStaff, P::Support]), None, &[P::ServiceStaff, P::Support]),
         (on_the_team(&[P::QualityAssurance, P::Docwriter]), None, &[P::QualityAssurance, P::Docwriter]),
         (on_the_team(&[P::WebDeveloper, P::BotDeveloper]), None, &[P::WebDeveloper, P::BotDeveloper]),
-        // Nor can the roster give what is a guild's.
+        // Nor can the roster give what is the guild's.
         (on_the_team(&[P::Admin, P::ManageServer, P::Setup]), None, &[]),
     ];
     for (standing, role, keys) in table {
@@ -72,7 +72,6 @@ prop_compose! {
     }
 }
 
-/// Higher is more.
 fn height(role: Option<Role>) -> u8 {
     role.map_or(0, |role| 4 - role as u8)
 }

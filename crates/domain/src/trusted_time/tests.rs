@@ -1,4 +1,4 @@
-//! Which time is believed, and whether anything may expire by it.
+//! Which time is trusted, and whether anything may expire by it.
 
 use super::ClockEvent::{Agreed, Believed, Confirmed, Disputed, Returned, Stepped};
 use super::*;
@@ -31,14 +31,14 @@ impl Clocks {
         Time::from_seconds((START.seconds() + self.ticks).checked_add_signed(set).unwrap())
     }
 
-    /// Lets so many seconds pass, then looks.
+    /// Lets this many seconds pass, then checks.
     fn after(&mut self, seconds: u64) -> Vec<ClockEvent> {
         self.ticks += seconds;
         let witness = self.witness.map_or(Witness::Absent, |set| Witness::Says(self.time(set)));
         self.watch.look(self.time(self.set), Duration::from_secs(self.ticks), witness)
     }
 
-    /// How far the time that is believed is from the true one, in seconds.
+    /// How far the trusted time is from the true one, in seconds.
     fn error(&self) -> i64 {
         let ticks = Duration::from_secs(self.ticks);
         let believed = believed_time(self.time(self.set), ticks, self.watch.distance());
@@ -124,7 +124,7 @@ fn a_new_time_that_the_second_clock_disputes_is_not_believed() {
     assert_eq!(clocks.after(5), [kept(TEN_DAYS), Disputed((30 - TEN_DAYS) * 1_000)]);
     assert_eq!(clocks.after(3_600), []);
     assert_eq!((clocks.error(), clocks.watch.may_expire()), (0, false));
-    // So it was the second one that was wrong.
+    // So the second one was wrong.
     clocks.witness = Some(TEN_DAYS);
     assert_eq!(clocks.after(5), [Confirmed, Agreed]);
     assert_eq!((clocks.error(), clocks.watch.may_expire()), (TEN_DAYS, false));
@@ -136,7 +136,7 @@ fn a_new_time_that_the_second_clock_disputes_is_not_believed() {
 
 #[test]
 fn a_new_time_that_the_second_clock_confirms_is_believed_at_once_and_nothing_expires_until_it_has_stood() {
-    // A virtual machine that was paused for ten minutes, among others; the second clock is seldom quite the same.
+    // For example, a virtual machine that was paused for ten minutes; the second clock is rarely exactly the same.
     for (set, apart) in [(600, 0), (600, 59), (600, -59), (-600, 0), (TEN_DAYS, 30), (-TEN_DAYS, -30)] {
         let mut clocks = Clocks::new(TrustedTime::settled);
         clocks.witness = Some(0);
@@ -155,7 +155,7 @@ fn a_new_time_that_the_second_clock_confirms_is_believed_at_once_and_nothing_exp
 
 #[test]
 fn between_two_times_the_nearer_one_to_the_second_clock_wins() {
-    // The jump, what the second clock shows, and how far the believed time is from the true one in the end.
+    // The jump, what the second clock shows, and how far the trusted time is from the true one in the end.
     for (set, witness, error) in [
         (600, 690, 600),
         (600, 510, 600),

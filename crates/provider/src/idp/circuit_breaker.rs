@@ -1,5 +1,5 @@
-//! A circuit breaker: after a few failures in a row calls fail at once, for a pause that doubles; then one probe decides whether
-//! the circuit closes again. Pure bookkeeping; the time is handed in.
+//! A circuit breaker: after a few failures in a row, calls fail at once for a pause that doubles; then one probe decides
+//! whether the circuit closes again. Pure bookkeeping; the time is passed in.
 
 use std::time::Duration;
 
@@ -49,14 +49,14 @@ impl CircuitBreaker {
         }
     }
 
-    /// Closes the circuit after a call that was answered; whether it was not closed before.
+    /// Closes the circuit after a call that was answered. Returns whether it was not closed before.
     pub(super) fn succeed(&mut self) -> bool {
         let was_closed = matches!(self.circuit, Circuit::Closed { .. });
         *self = Self { probes: self.probes, ..Self::new() };
         !was_closed
     }
 
-    /// Counts a failed call. If that opens the circuit, for how long.
+    /// Counts a failed call. If that opens the circuit, returns for how long.
     pub(super) fn fail(&mut self, probe: Option<u64>, now: Duration) -> Option<Duration> {
         let opens = match &mut self.circuit {
             Circuit::Closed { failures } => {
@@ -75,7 +75,7 @@ impl CircuitBreaker {
         })
     }
 
-    /// Takes back a call that was not made: if it was the probe, the next call is one.
+    /// Takes back a call that was not made; if it was the probe, the next call is one.
     pub(super) fn cancel(&mut self, probe: Option<u64>, now: Duration) {
         if self.is_probed_by(probe) {
             self.circuit = Circuit::Open { until: now };

@@ -1,4 +1,4 @@
-//! The client of a Discord-shaped provider: five calls, each guarded, each with a timeout and a bound on its response.
+//! The client for a Discord-like provider: five calls, each guarded, with a timeout and a size limit for the response.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ use super::{Endpoint, Grant, IdpError, IdpErrorKind, wire};
 
 /// The provider asks every client for an address in its `User-Agent`.
 const CLIENT_URL: &str = "https://example.invalid/bot-companion";
-/// Below the provider's own idle limit: a connection that it closes under a request would cost a code.
+/// Below the provider's own idle limit: a connection that it closes during a request would cost a code.
 const IDLE: Duration = Duration::from_secs(30);
 const MOST_BYTES: usize = 1024 * 1024;
 const LONGEST_CODE: usize = 512;
 
 #[derive(Clone, Debug)]
 pub struct ProviderOptions {
-    /// `idp.base_url`, without a slash at its end.
+    /// `idp.base_url`, without a trailing slash.
     pub base_url: String,
     /// `idp.client_id`
     pub client_id: String,
@@ -32,7 +32,7 @@ pub struct ProviderOptions {
     pub client_secret: SecretString,
     /// `idp.connect_timeout`
     pub connect_timeout: Duration,
-    /// `idp.sign_in_timeout`: for every call but the list. The caller limits exchange and user together.
+    /// `idp.sign_in_timeout`: for every call except the list. The caller limits exchange and user together.
     pub sign_in_timeout: Duration,
     /// `idp.list_timeout`
     pub list_timeout: Duration,
@@ -49,12 +49,12 @@ pub struct Provider {
     client: Client,
     options: ProviderOptions,
     guard: Guard,
-    /// Limits the reports that it refuses us.
+    /// Limits the reports about refusals.
     refusals: Throttle,
 }
 
 impl Provider {
-    /// Builds the client; nothing is called yet. An error says which setting cannot be used.
+    /// Builds the client without making a call. An error says which setting cannot be used.
     pub fn new(mut options: ProviderOptions) -> Result<Self, IdpError> {
         let unusable = |detail: String| IdpError { kind: IdpErrorKind::Misconfigured, code_spent: false, detail };
         options.base_url.truncate(options.base_url.trim_end_matches('/').len());
@@ -67,7 +67,7 @@ impl Provider {
             .connect_timeout(options.connect_timeout)
             .pool_idle_timeout(IDLE)
             .redirect(redirect::Policy::none());
-        // HTTPS_PROXY and NO_PROXY count, as operators expect. But a proxy cannot reach what runs on this machine, and the
+        // HTTPS_PROXY and NO_PROXY apply, as operators expect. But a proxy cannot reach this machine's loopback, and the
         // sandbox must work whatever the environment says.
         if is_loopback(&base) {
             builder = builder.no_proxy();
@@ -82,19 +82,19 @@ impl Provider {
         Ok(Self { client, options, guard, refusals: Throttle::default() })
     }
 
-    /// Whether this can be one of the provider's codes. Others are not sent: an edge server before the provider may refuse odd
-    /// characters in a way that counts against us.
+    /// Whether this can be one of the provider's codes. Others are not sent, because an edge server in front of the provider
+    /// may refuse odd characters in a way that counts against us.
     pub fn may_be_code(text: &[u8]) -> bool {
         text.len() <= LONGEST_CODE && is_unreserved(text)
     }
 
-    /// Whether this can be PKCE's verifier, which has the same characters (RFC 7636, section 4.1).
+    /// Whether this can be a PKCE verifier, which has the same characters (RFC 7636, section 4.1).
     pub fn may_be_verifier(text: &[u8]) -> bool {
         text.len() <= LONGEST_CODE && is_unreserved(text)
     }
 
-    /// Turns a code that came from this network into a grant; `None` if the network is free of limits. `redirect_uri` is the one
-    /// that the code was asked for with.
+    /// Exchanges a code that came from this network for a grant; `None` if the network is exempt from limits. `redirect_uri` is
+    /// the one that the code was requested with.
     pub async fn exchange(
         &self,
         network: Option<Subject>,
@@ -108,7 +108,8 @@ impl Provider {
         self.grant(Caller::SignIn(network), &form).await
     }
 
-    /// Turns a refresh token into the next grant. It works once, so two refreshes of one user must never run side by side.
+    /// Exchanges a refresh token for the next grant. It works once, so two refreshes of one user must never run at the same
+    /// time.
     pub async fn refresh(&self, user: Snowflake, refresh: &SecretString) -> Result<Grant, IdpError> {
         let form = [("grant_type", "refresh_token"), ("refresh_token", refresh.expose_secret())];
         self.grant(Caller::User(user), &form).await
@@ -120,24 +121,27 @@ impl Provider {
         self.call(Endpoint::Revoke, Caller::User(user), request, |_| Ok(())).await
     }
 
-    /// Whom the access token of a sign-in from this network belongs to.
+    /// Who the access token of a sign-in from this network belongs to.
     pub async fn user(&self, network: Option<Subject>, access: &SecretString) -> Result<User, IdpError> {
         self.call(Endpoint::User, Caller::SignIn(network), self.get("/users/@me", access), wire::user).await
     }
 
-    /// The guilds of the access token's user. One that cannot be read is left out.
+    /// The guilds of the access token's user. Guilds that cannot be parsed are skipped.
     pub async fn guilds(&self, user: Snowflake, access: &SecretString) -> Result<Vec<ListedGuild>, IdpError> {
         let request = self.get("/users/@me/guilds", access);
         let (guilds, skipped) = self.call(Endpoint::Guilds, Caller::User(user), request, wire::guilds).await?;
         if skipped > 0 {
-            tracing::warn!(skipped, "the identity provider listed guilds that cannot be read; they are left out");
+            tracing::warn!(
+                skipped,
+                "the identity provider's list contains guilds that cannot be parsed; skipping them"
+            );
         }
         Ok(guilds)
     }
 
-    /// Asks whether the provider can be reached and takes our credentials, with a code that cannot be good. `Ok` cannot be expected:
-    /// [`IdpErrorKind::Rejected`] says that only the code was refused. Also gives the provider's time. Nothing of it counts in the
-    /// guard, which is for a service that runs.
+    /// Checks whether the provider can be reached and accepts our credentials, using a made-up code. It never returns `Ok`:
+    /// [`IdpErrorKind::Rejected`] means that only the code was refused. Also returns the provider's time. None of it counts in
+    /// the guard, which is for a running service.
     pub async fn probe(&self, redirect_uri: &str) -> (Option<Time>, Result<(), IdpError>) {
         let form =
             [("grant_type", "authorization_code"), ("code", "bot-companion-check"), ("redirect_uri", redirect_uri)];
@@ -169,7 +173,7 @@ impl Provider {
 
     async fn grant(&self, caller: Caller, form: &[(&str, &str)]) -> Result<Grant, IdpError> {
         let request = self.post("/oauth2/token", form);
-        // The time before the call: a grant may count as a moment older than it is, not as younger.
+        // The time before the call: a grant may count as a moment older than it is, never as newer.
         let now = self.options.clock.now();
         self.call(Endpoint::Token, caller, request, |body| wire::grant(body, now)).await
     }
@@ -219,8 +223,8 @@ impl Provider {
                     tracing::error!(
                         detail = error.detail,
                         count,
-                        "the identity provider refuses this service: check idp.client_id and idp.client_secret, and that every \
-                         idp.redirect_uri is registered there, letter by letter"
+                        "the identity provider rejects this service: check idp.client_id and idp.client_secret, and that \
+                         every idp.redirect_uri is registered there exactly as written"
                     );
                 }
                 Err(error)
@@ -263,7 +267,7 @@ fn interrupted(endpoint: Endpoint, error: &reqwest::Error) -> FailedCall {
     (IdpError { kind, code_spent: !unsent, detail }, CallOutcome::Failed)
 }
 
-/// The innermost error, a few words by the system or TLS; the outer ones only repeat the address.
+/// The innermost error, a few words from the system or TLS; the outer ones only repeat the address.
 fn cause(error: &reqwest::Error) -> String {
     let mut innermost: &dyn std::error::Error = error;
     while let Some(inner) = innermost.source() {

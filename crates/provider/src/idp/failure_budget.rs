@@ -1,7 +1,8 @@
-//! The budget of refused calls. A provider that counts too many of them blocks our whole address, and the bot's with it; so past the
-//! budget no more calls are made until the oldest refusals are ten minutes old.
+//! The failure budget. A provider that counts too many refused calls blocks our whole address, and the bot's with it; so beyond
+//! the budget no more calls are made until the oldest refusals are ten minutes old.
 //!
-//! Strangers who sign in and users who have signed in may each spend three quarters of it, so neither can use up what the others need.
+//! Strangers who sign in and users who have signed in may each spend three quarters of it, so neither can use up what the
+//! others need.
 
 use std::time::Duration;
 
@@ -13,13 +14,12 @@ use telemetry::log_throttle::Throttle;
 /// The budget covers 60 slots of 10 s: the provider's own ten minutes.
 const SLOTS: usize = 60;
 const SLOT: Duration = Duration::from_secs(10);
-/// The span that the budget covers.
 pub(super) const WINDOW: Duration = Duration::from_mins(10);
 
-/// For whom a call is made.
+/// Who a call is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Caller {
-    /// Somebody who signs in and is not known yet, from this network; `None` if it is free of limits.
+    /// Someone who signs in and isn't known yet, from this network; `None` if it is exempt from limits.
     SignIn(Option<Subject>),
     /// A user who has signed in: refreshes, lists, revocations.
     User(Snowflake),
@@ -28,28 +28,26 @@ pub(super) enum Caller {
 /// The part of the budget that a call may spend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Users' calls.
     Users,
-    /// Sign-ins from networks that caused no refused call in the last ten minutes.
+    /// Sign-ins from networks without a refused call in the last ten minutes.
     NewNetworks,
-    /// Sign-ins from networks that did. They are stopped first, so that whoever wants to shut everybody out needs a new network for
-    /// each further refusal.
+    /// Sign-ins from networks with one. They are stopped first, so that anyone who wants to lock everyone out needs a new
+    /// network for each further refusal.
     RefusedNetworks,
 }
 
-/// How many refused calls there were in the last ten minutes.
+/// How many calls were refused in the last ten minutes.
 #[derive(Debug)]
 pub(super) struct FailureBudget {
     limit: u32,
     refused: [Refused; SLOTS],
-    /// The number of the newest slot, counted from the clock's start.
+    /// The number of the newest slot since the clock started.
     newest: u64,
-    /// For the log lines: strangers can cause them.
+    /// For the log lines, which strangers can cause.
     sign_ins_held_back: Throttle,
     sign_ins_stopped: Throttle,
 }
 
-/// Refused calls of one slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct Refused {
     sign_ins: u32,
@@ -59,7 +57,7 @@ struct Refused {
 impl FailureBudget {
     pub(super) fn new(limit: u32) -> Self {
         Self {
-            // A budget of nothing would never let a call through again, not even after ten minutes of silence.
+            // A budget of zero would never let a call through again, not even after ten minutes of silence.
             limit: limit.max(1),
             refused: [Refused::default(); SLOTS],
             newest: 0,
@@ -72,7 +70,7 @@ impl FailureBudget {
         self.limit
     }
 
-    /// How many more refused calls there may be now.
+    /// How many more refused calls are allowed now.
     pub(super) fn remaining(&mut self, now: Duration) -> u32 {
         self.advance_to(now);
         let spent: u64 = self.refused.into_iter().map(Refused::all).sum();
@@ -92,9 +90,9 @@ impl FailureBudget {
                 tracing::error!(
                     limit = self.limit,
                     times,
-                    "the identity provider refused too many calls in ten minutes; nobody can sign in until the oldest have aged \
-                     out, because it would block this address. Look for 401, 403 and 429 in the log; `idp.failure_budget` sets the \
-                     limit"
+                    "the identity provider refused too many calls within ten minutes; nobody can sign in until the oldest have \
+                     expired, because more of them would get this address blocked. Look for 401, 403 and 429 in the log; \
+                     `idp.failure_budget` sets the limit"
                 );
             }
         } else if self.wait(now, Part::RefusedNetworks).is_some()
@@ -103,8 +101,8 @@ impl FailureBudget {
             tracing::warn!(
                 limit = self.limit,
                 times,
-                "the identity provider refused many sign-ins in ten minutes; networks that caused some must wait, all others can \
-                 still sign in"
+                "the identity provider refused many sign-ins within ten minutes; networks that caused them have to wait, \
+                 everyone else can still sign in"
             );
         }
     }
@@ -125,14 +123,14 @@ impl FailureBudget {
         share.max(1)
     }
 
-    /// How many more refused calls the sign-ins of networks that caused some may cause now.
+    /// How many more refused calls sign-ins from networks that caused some may cause now.
     pub(super) fn left_for_refused_networks(&mut self, now: Duration) -> u32 {
         self.advance_to(now);
         let spent: u64 = self.refused.iter().map(|slot| u64::from(slot.sign_ins)).sum();
         saturating::to_u32(self.share(Part::RefusedNetworks).saturating_sub(spent))
     }
 
-    /// How long until fewer than `limit` are left of what is counted; `None` if there are fewer now.
+    /// How long until fewer than `limit` of what is counted are left; `None` if there already are.
     fn ages_out(&self, now: Duration, limit: u64, count: impl Fn(Refused) -> u64) -> Option<Duration> {
         let mut spent: u64 = self.refused.into_iter().map(&count).sum();
         if spent < limit {

@@ -1,4 +1,4 @@
-//! Fuzz tests of what the provider answers.
+//! Fuzz tests of the provider's answers.
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
-//! The protection around the provider: a circuit breaker per endpoint, backoff after a 429, and a budget of refused calls.
+//! The protection around the provider: a circuit breaker per endpoint, backoff after a 429, and a failure budget.
 //!
-//! The budget is shared fairly: one user's calls may spend a small share of it, all users' calls together three quarters, and all
-//! sign-ins together three quarters, so that accounts which provoke refusals stop no sign-in, and strangers no user's lists. Among the
-//! sign-ins, networks that caused refusals are stopped at a quarter, so that one of them does not lock the others out.
+//! The budget is shared fairly: one user's calls may spend a small share of it, all users' calls together three quarters, and
+//! all sign-ins together three quarters, so that accounts that provoke refusals stop no sign-in, and strangers stop no user's
+//! lists. Among sign-ins, networks that caused refusals are stopped at a quarter, so that one of them does not lock the others
+//! out.
 //!
 //! Pure bookkeeping: it reads nothing but the clock, and every number in it is bounded.
 
@@ -21,27 +22,27 @@ use super::circuit_breaker::CircuitBreaker;
 use super::failure_budget::{Caller, FailureBudget, Part, WINDOW};
 use super::{Endpoint, IdpError, IdpErrorKind};
 
-/// How long to wait while other sign-ins of the same network are under way and may spend what is left for it.
+/// How long to wait while other sign-ins from the same network are running and may spend what is left for it.
 const SIGN_INS_PENDING: Duration = Duration::from_secs(1);
-/// One user's calls may spend one part in this many of the budget.
+/// One user's calls may spend one in this many parts of the budget.
 const SHARES: u32 = 50;
 
-/// How a call ended, as far as the protection is concerned.
+/// The outcome of a call, as far as the protection is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallOutcome {
     /// It answered sensibly, even if the answer was no.
     Healthy,
-    /// It failed, sent what cannot be read, or did not answer.
+    /// It failed, sent something unreadable, or did not answer.
     Failed,
-    /// It answered 401 or 403, which it counts against us. At the token endpoint: it refuses our credentials.
+    /// It answered 401 or 403, which it counts against us. At the token endpoint, it refuses our credentials.
     Denied,
-    /// It, or an edge server before it, refused the call but not our credentials: counted against us, and retrying does not help.
+    /// It, or an edge server in front of it, refused the call but not our credentials: this counts against us, and retrying
+    /// does not help.
     Blocked,
     /// It answered 429.
     Limited {
-        /// For how long.
         span: Duration,
-        /// Whether that is about everything we do, or about this call alone.
+        /// Whether that applies to everything we do, or only to this call.
         global: bool,
     },
 }
@@ -58,21 +59,20 @@ impl From<CallOutcome> for ProviderOutcome {
     }
 }
 
-/// Lets calls through, or not.
 #[derive(Debug)]
 pub(super) struct Guard {
     clock: Clock,
     state: Mutex<GuardState>,
-    /// What each user has spent of the budget, and which networks have spent some; a table of a fixed size.
+    /// What each user has spent of the budget, and which networks have spent some; a fixed-size table.
     shares: RateLimit,
     metrics: ProviderMetrics,
 }
 
 #[derive(Debug, Default)]
 pub struct ProviderMetrics {
-    /// Calls, by how they ended or why they were not made.
+    /// Calls, by outcome or by why they were not made.
     pub calls: CounterGrid<Endpoint, ProviderOutcome>,
-    /// How long the calls took that were made.
+    /// How long the calls took.
     durations: [Histogram; Endpoint::COUNT],
 }
 
@@ -82,30 +82,30 @@ impl ProviderMetrics {
     }
 }
 
-/// How the provider does, as far as our calls tell.
+/// The provider's state, as far as our calls tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderState {
     pub open_circuits: Vec<Endpoint>,
-    /// How many more refused calls are tolerated.
+    /// How many more refused calls are allowed.
     pub budget_remaining: u32,
-    /// Whether the budget leaves something for sign-ins.
+    /// Whether the budget has something left for sign-ins.
     pub can_sign_in: bool,
-    /// The last call that was made: which, how it ended, and when.
+    /// The last call: which one, its outcome, and when.
     pub last_call: Option<(Endpoint, ProviderOutcome, Time)>,
 }
 
 #[derive(Debug)]
 struct GuardState {
-    /// One per endpoint: a guild list that is down must not stop the sign-ins.
+    /// One per endpoint, so that a guild list that is down does not stop sign-ins.
     breakers: [CircuitBreaker; Endpoint::COUNT],
     /// Until when each endpoint is rate-limited.
     limited_until: [Duration; Endpoint::COUNT],
     budget: FailureBudget,
-    /// Calls for sign-ins that are under way, by network; as many as there are calls. Each may turn out to be refused, so a network
-    /// with one of them counts as refused: many at once must not all pass as the first of their network.
+    /// Running calls for sign-ins, by network; as many as there are calls. Each may turn out to be refused, so a network with
+    /// one of them counts as refused: many at once must not all pass as the first of their network.
     signing_in: HashMap<Subject, u32>,
     last_call: Option<(Endpoint, ProviderOutcome, Time)>,
-    /// For the log line about calls that were limited.
+    /// For the log line about rate-limited calls.
     limits: Throttle,
 }
 
@@ -160,21 +160,22 @@ impl Guard {
         let mut state = self.state.lock();
         let share = self.shares.look(self.shares.subject(&caller), now);
         let part = match (caller, share) {
-            // A refresh is always allowed: it finds out that consent was withdrawn, and the provider does not count that against us.
+            // A refresh is always allowed: it finds out that consent was withdrawn, and the provider does not count that
+            // against us.
             (Caller::User(_), Err(wait)) if !endpoint.is_ours() => {
-                let why = "this user's share of the budget of refused calls is used up";
+                let why = "this user's share of the failure budget is used up";
                 return Err((back_off(wait, endpoint, why), ProviderOutcome::BudgetSpent));
             }
             (Caller::User(_), _) => Part::Users,
-            // By then the code is used up. Whoever comes that far had a good one.
+            // By then the code is used up, and whoever got that far had a valid one.
             (Caller::SignIn(_), _) if endpoint == Endpoint::User => Part::NewNetworks,
             (Caller::SignIn(None), _) => Part::NewNetworks,
             (Caller::SignIn(Some(network)), Ok(())) if !state.signing_in.contains_key(&network) => Part::NewNetworks,
             (Caller::SignIn(Some(_)), _) => Part::RefusedNetworks,
         };
         if let Some(wait) = state.wait(now, part) {
-            let why = "the budget of refused calls is used up";
-            // A network that has caused no refusal waits only for its own sign-ins that are under way.
+            let why = "the failure budget is used up";
+            // A network without a refusal only waits for its own running sign-ins.
             let is_pending = part == Part::RefusedNetworks && share.is_ok();
             let wait = if is_pending { SIGN_INS_PENDING } else { wait };
             return Err((back_off(wait, endpoint, why), ProviderOutcome::BudgetSpent));
@@ -203,7 +204,7 @@ impl Guard {
             (Caller::SignIn(Some(_)), CallOutcome::Denied | CallOutcome::Blocked) => {
                 self.shares.exhaust(spender, now, WINDOW);
             }
-            // A 429 is about us, not about the network that met it.
+            // A 429 is about us, not about the network that got it.
             (Caller::SignIn(_), _) => {}
         }
         let mut state = self.state.lock();
@@ -211,8 +212,8 @@ impl Guard {
         match outcome {
             CallOutcome::Healthy => {}
             CallOutcome::Failed => return state.fail(endpoint, probe, now),
-            // A stranger chooses what is sent to the token endpoint. If an edge refuses that, the circuit must not open for
-            // everybody; the budget still bounds it.
+            // A stranger chooses what is sent to the token endpoint. If an edge server refuses that, the circuit must not open
+            // for everyone; the budget still limits it.
             CallOutcome::Blocked if endpoint != Endpoint::Token => {
                 state.budget.spend(now, caller);
                 return state.fail(endpoint, probe, now);
@@ -272,7 +273,7 @@ impl GuardState {
     }
 
     fn end_sign_in(&mut self, network: Subject) {
-        // None if everything was forgotten meanwhile.
+        // None if everything was forgotten in the meantime.
         let left = self.signing_in.get_mut(&network).map(|calls| {
             *calls -= 1;
             *calls
@@ -296,12 +297,22 @@ impl GuardState {
         let until = now + span;
         if global {
             if let Some(times) = self.limits.count(now) {
-                tracing::warn!(endpoint = endpoint.name(), ?span, times, "the identity provider limits all our calls");
+                tracing::warn!(
+                    endpoint = endpoint.name(),
+                    ?span,
+                    times,
+                    "the identity provider is rate limiting all calls"
+                );
             }
             self.limited_until = self.limited_until.map(|limited| limited.max(until));
         } else if endpoint.is_ours() {
             if let Some(times) = self.limits.count(now) {
-                tracing::warn!(endpoint = endpoint.name(), ?span, times, "the identity provider limits this endpoint");
+                tracing::warn!(
+                    endpoint = endpoint.name(),
+                    ?span,
+                    times,
+                    "the identity provider is rate limiting this endpoint"
+                );
             }
             self.limited_until[endpoint as usize] = self.limited_until[endpoint as usize].max(until);
         }
@@ -321,8 +332,8 @@ fn not_called(kind: IdpErrorKind, endpoint: Endpoint, why: &str) -> IdpError {
     IdpError { kind, code_spent: false, detail: format!("the {} endpoint was not called: {why}", endpoint.name()) }
 }
 
-/// A permit for one call. If it is dropped without an outcome (the caller stopped waiting), the call counts as failed once half of
-/// its time was over, and as never made before that.
+/// A permit for one call. If it is dropped without an outcome (the caller stopped waiting), the call counts as failed if at
+/// least half of its time had passed, and as never made before that.
 #[derive(Debug)]
 #[must_use]
 pub(super) struct CallPermit<'a> {

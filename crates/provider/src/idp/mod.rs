@@ -1,5 +1,5 @@
-//! The identity provider: a client for its wire format, and the protection around it (circuit breaker, backoff, failure budget).
-//! Only this room and the sandbox know the provider's wire format.
+//! The identity provider: a client for its wire format, and the protection around it (circuit breaker, backoff, failure
+//! budget). Only this module and the sandbox know the provider's wire format.
 
 mod circuit_breaker;
 mod discord;
@@ -18,7 +18,7 @@ pub use guard::{ProviderMetrics, ProviderState};
 use secrecy::SecretString;
 use telemetry::metrics::Label;
 
-/// The scopes that a sign-in needs, separated by blanks.
+/// The scopes that a sign-in needs, separated by spaces.
 pub const SCOPE: &str = "identify guilds";
 
 const ADMINISTRATOR: u64 = 0x8;
@@ -29,23 +29,22 @@ pub(crate) fn may_manage_server(bits: u64) -> bool {
     bits & (ADMINISTRATOR | MANAGE_GUILD) != 0
 }
 
-/// What the provider offers us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Endpoint {
-    /// A code or a refresh token becomes a grant.
+    /// Exchanges a code or a refresh token for a grant.
     Token,
     /// Who a grant belongs to.
     User,
     /// The guilds of that user.
     Guilds,
-    /// A grant ends.
+    /// Ends a grant.
     Revoke,
 }
 
 impl Endpoint {
     pub(crate) const COUNT: usize = 4;
 
-    /// Whether the answer is about the application, whose credentials go with the call, and not about one user.
+    /// Whether the answer is about the application, whose credentials are sent, rather than one user.
     pub(crate) const fn is_ours(self) -> bool {
         matches!(self, Self::Token | Self::Revoke)
     }
@@ -72,10 +71,10 @@ impl Label for Endpoint {
     }
 }
 
-/// The provider's tokens of one user.
+/// A user's tokens at the provider.
 #[derive(Clone, Debug)]
 pub struct Grant {
-    /// Opens the user's profile and guild list.
+    /// For the user's profile and guild list.
     pub access_token: SecretString,
     /// Gets the next grant; works once.
     pub refresh_token: SecretString,
@@ -85,46 +84,44 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// Whether the user has granted all that a sign-in needs.
+    /// Whether the user has granted everything that a sign-in needs.
     pub fn has_needed_scopes(&self) -> bool {
         SCOPE.split(' ').all(|scope| self.scopes.iter().any(|granted| granted == scope))
     }
 }
 
-/// Why the provider did not do what it was asked.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{kind:?}: {detail}")]
 pub struct IdpError {
-    /// What it means to us.
     pub kind: IdpErrorKind,
-    /// Whether a code or refresh token that was sent may have been used up by it.
+    /// Whether a code or refresh token that was sent may be used up.
     pub code_spent: bool,
-    /// For the log only; holds nothing that is secret.
+    /// For the log only; contains no secrets.
     pub detail: String,
 }
 
 /// What a failure of the provider means to us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdpErrorKind {
-    /// The code or refresh token is not, or no longer, good (`invalid_grant`).
+    /// The code or refresh token is not, or no longer, valid (`invalid_grant`).
     Rejected,
-    /// The access token is not, or no longer, good (a bearer 401).
+    /// The access token is not, or no longer, valid (a bearer 401).
     Unauthorized,
-    /// It answered that it limits us: not before this span is over (at most an hour).
+    /// It rate limits us for this long (at most an hour).
     RateLimited(Duration),
-    /// It was not called, because of an earlier limit or the budget of refused calls: not before this span is over.
+    /// It was not called, because of an earlier limit or the failure budget: not before this time is up.
     BackingOff(Duration),
-    /// It refused the call in a way that we do not know: an edge server before it may have, or an odd code provoked it.
+    /// It refused the call in an unknown way: an edge server in front of it may have, or an odd code provoked it.
     Refused,
-    /// It failed, sent what cannot be read, or cannot be reached.
+    /// It failed, sent something unreadable, or cannot be reached.
     Unavailable,
-    /// It was not called, because it failed too often: the circuit breaker is open for this long.
+    /// It was not called because it failed too often: the circuit breaker is open for this long.
     CircuitOpen(Duration),
     /// It did not answer in time.
     Timeout,
-    /// It refuses *our* credentials or request: the operator has to act.
+    /// It refuses *our* credentials or request, and the operator has to act.
     Misconfigured,
-    /// It refuses the redirect address: it is not registered, or not the one that the code was asked for with.
+    /// It refuses the redirect address: it is not registered, or not the one that the code was requested with.
     RedirectRefused,
 }
 

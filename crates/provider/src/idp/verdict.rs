@@ -1,4 +1,4 @@
-//! What a response that is not a success means: to the caller (an error) and to the guard (an outcome).
+//! What an unsuccessful response means: to the caller (an error) and to the guard (an outcome).
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::guard::CallOutcome;
 use super::{Endpoint, IdpError, IdpErrorKind};
 
-/// How long to back off when the provider does not say.
+/// How long to back off if the provider does not say.
 const UNKNOWN_LIMIT: Duration = Duration::from_secs(5);
 const LONGEST_LIMIT: Duration = Duration::from_hours(1);
 /// A limit of "0 seconds" must not turn a caller into a busy loop.
@@ -28,7 +28,7 @@ const OAUTH_ERRORS: [&str; 7] = [
 #[derive(Debug)]
 pub(super) struct ProviderResponse {
     pub(super) status: StatusCode,
-    /// The header `Retry-After`, if it is a number of seconds.
+    /// The `Retry-After` header, if it is a number of seconds.
     pub(super) retry_after: Option<f64>,
     pub(super) body: Vec<u8>,
 }
@@ -50,12 +50,12 @@ pub(super) fn judge(endpoint: Endpoint, response: ProviderResponse) -> Result<Ve
     Err(match status {
         StatusCode::TOO_MANY_REQUESTS => {
             let span = backoff(json.as_ref(), response.retry_after);
-            // Without JSON it comes from an edge server, which limits our address and not the call.
+            // Without JSON it comes from an edge server, which limits our address rather than the call.
             let global = json.as_ref().is_none_or(|json| json["global"] == true);
             failure(IdpErrorKind::RateLimited(span), false, CallOutcome::Limited { span, global }, "")
         }
         StatusCode::FORBIDDEN if json.is_none() => {
-            failure(IdpErrorKind::Refused, true, CallOutcome::Blocked, " without JSON, as an edge server does")
+            failure(IdpErrorKind::Refused, true, CallOutcome::Blocked, " without JSON, probably from an edge server")
         }
         StatusCode::FORBIDDEN if endpoint != Endpoint::Token => {
             failure(IdpErrorKind::Refused, true, CallOutcome::Denied, "")
@@ -74,26 +74,26 @@ pub(super) fn judge(endpoint: Endpoint, response: ProviderResponse) -> Result<Ve
             };
             let outcome = match status {
                 StatusCode::BAD_REQUEST => CallOutcome::Healthy,
-                // Strangers choose the code: only what names our credentials is about them.
+                // Strangers choose the code, so only answers that name our credentials are about those.
                 _ if endpoint == Endpoint::Token && kind != IdpErrorKind::Misconfigured => CallOutcome::Blocked,
                 _ => CallOutcome::Denied,
             };
             failure(kind, code_spent, outcome, &word.map(|word| format!(" {word}")).unwrap_or_default())
         }
-        // A request that it cannot read says nothing about its health, and callers can provoke one with an odd code.
+        // A request that it cannot parse says nothing about its health, and callers can provoke one with an odd code.
         other if other.is_client_error() => failure(IdpErrorKind::Refused, true, CallOutcome::Healthy, ""),
         _ => failure(IdpErrorKind::Unavailable, true, CallOutcome::Failed, ""),
     })
 }
 
-/// A 200 whose body is not what it should be.
+/// A 200 with an unexpected body.
 pub(super) fn unreadable(endpoint: Endpoint, what: &str) -> FailedCall {
-    let detail = format!("the {} endpoint answered what cannot be read: {what}", endpoint.name());
+    let detail = format!("the {} endpoint sent an unreadable answer: {what}", endpoint.name());
     (IdpError { kind: IdpErrorKind::Unavailable, code_spent: true, detail }, CallOutcome::Failed)
 }
 
-/// Whose fault it is that the token endpoint says no, and whether the code may be used up. It is ours only if the answer is about what
-/// we choose (credentials, kind of grant): operators are woken for that, and a stranger chooses code and verifier.
+/// Whose fault it is that the token endpoint says no, and whether the code may be used up. It is ours only if the answer is
+/// about what we choose (credentials, kind of grant): operators are alerted for that, and a stranger chooses code and verifier.
 fn refusal(status: StatusCode, word: Option<&str>, json: &Value) -> (IdpErrorKind, bool) {
     let blamed = |field: &str| {
         // `Invalid "code" in request.`, or a form error: `{"client_id": ["Value … is not snowflake."]}`, or, as newer ones are
@@ -109,7 +109,7 @@ fn refusal(status: StatusCode, word: Option<&str>, json: &Value) -> (IdpErrorKin
         _ if blamed("code") || blamed("code_verifier") || blamed("refresh_token") => (IdpErrorKind::Rejected, true),
         _ if blamed("client_id") || blamed("client_secret") => (IdpErrorKind::Misconfigured, false),
         Some("unsupported_grant_type") => (IdpErrorKind::Misconfigured, true),
-        // OAuth answers 401 to a client that it does not know.
+        // OAuth answers 401 to an unknown client.
         None if status == StatusCode::UNAUTHORIZED => (IdpErrorKind::Misconfigured, false),
         _ => (IdpErrorKind::Refused, true),
     }

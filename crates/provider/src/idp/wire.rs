@@ -1,4 +1,4 @@
-//! Parses the provider's JSON into domain values. It is untrusted text: what cannot be read is refused, never guessed.
+//! Parses the provider's JSON into domain values. It is untrusted: what cannot be parsed is refused, never guessed.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use serde_json::Value;
 use super::Grant;
 use crate::picture::avatar;
 
-/// If the provider does not say how long a grant lasts: short, because a grant that is refreshed too early costs one call.
+/// If the provider does not say how long a grant lasts: short, because refreshing a grant too early only costs one call.
 const UNKNOWN_LIFE: f64 = 3600.0;
 const LONGEST_LIFE: f64 = 365.0 * 24.0 * 3600.0;
 const LONGEST_TOKEN: usize = 4096;
-/// In characters. The provider's own bound on a guild's name.
+/// In characters: the provider's own limit for a guild's name.
 const LONGEST_NAME: usize = 100;
 
 #[derive(Deserialize)]
@@ -40,7 +40,7 @@ struct UserResponse {
 pub(super) fn grant(body: &[u8], now: Time) -> Result<Grant, &'static str> {
     let response: TokenResponse = serde_json::from_slice(body).map_err(|_| "not a grant")?;
     let bearer = response.token_type.is_none_or(|kind| kind.eq_ignore_ascii_case("bearer"));
-    // Both go into headers and forms again.
+    // Both are sent again in headers and forms.
     let usable =
         |token: &str| (1..=LONGEST_TOKEN).contains(&token.len()) && token.bytes().all(|byte| byte.is_ascii_graphic());
     if !bearer || !usable(&response.access_token) || !usable(&response.refresh_token) {
@@ -70,7 +70,7 @@ pub(super) fn user(body: &[u8]) -> Result<User, &'static str> {
     })
 }
 
-/// Every guild that can be read, and how many cannot.
+/// Every guild that can be parsed, and how many cannot.
 pub(super) fn guilds(body: &[u8]) -> Result<(Vec<ListedGuild>, usize), &'static str> {
     let entries: Vec<Value> = serde_json::from_slice(body).map_err(|_| "not a list of guilds")?;
     let total = entries.len();
@@ -82,14 +82,14 @@ pub(super) fn guilds(body: &[u8]) -> Result<(Vec<ListedGuild>, usize), &'static 
 
 fn guild(entry: &Value) -> Option<ListedGuild> {
     let id = entry["id"].as_str()?.parse().ok()?;
-    // Membership is what the list is for; bits that cannot be read grant nothing.
+    // The list is about membership; permission bits that cannot be parsed grant nothing.
     let permissions = entry["permissions"].as_str().and_then(low_bits).or(entry["permissions"].as_u64()).unwrap_or(0);
     let name: String = entry["name"].as_str().unwrap_or_default().chars().take(LONGEST_NAME).collect();
     let icon = entry["icon"].as_str().filter(|hash| is_hash(hash)).map(str::to_owned);
     Some(ListedGuild { id, permissions, name: text::storable(&name).into_owned(), icon })
 }
 
-/// The low 64 bits of a decimal number of any length: the provider may grow past 64, the bits that we read are far below.
+/// The low 64 bits of a decimal number of any length: the provider may grow past 64 bits, but those we read are far below.
 fn low_bits(decimal: &str) -> Option<u64> {
     if decimal.is_empty() {
         return None;

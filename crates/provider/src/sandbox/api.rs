@@ -17,10 +17,10 @@ use super::reply::{self, Reply};
 use super::{SandboxState, pairs, value};
 use crate::idp::SCOPE;
 
-/// Beyond the patience of any client.
+/// Longer than any client waits.
 const SLOW: Duration = Duration::from_secs(30);
 
-/// A code or a refresh token for a pair of tokens.
+/// Exchanges a code or a refresh token for a pair of tokens.
 pub(super) async fn token(state: &SandboxState, headers: &HeaderMap, body: &[u8]) -> io::Result<Reply> {
     let form = pairs(body);
     if !is_our_client(state, headers, &form) {
@@ -58,7 +58,7 @@ pub(super) async fn token(state: &SandboxState, headers: &HeaderMap, body: &[u8]
     }
 }
 
-/// Ends every token of the user whom the token belongs to.
+/// Ends every token of the token's user.
 pub(super) fn revoke(state: &SandboxState, headers: &HeaderMap, body: &[u8]) -> Reply {
     let form = pairs(body);
     if !is_our_client(state, headers, &form) {
@@ -67,7 +67,7 @@ pub(super) fn revoke(state: &SandboxState, headers: &HeaderMap, body: &[u8]) -> 
     if let Some(token) = value(&form, "token") {
         state.grants.lock().revoke(token);
     }
-    // An unknown token is a success too: it certainly does not work any more.
+    // An unknown token is a success too, because it certainly no longer works.
     reply::json(StatusCode::OK, &json!({}))
 }
 
@@ -171,7 +171,7 @@ fn invalid_request(field: &str) -> Reply {
     reply::oauth_error(StatusCode::BAD_REQUEST, "invalid_request", Some(&description))
 }
 
-/// By HTTP Basic, or in the form.
+/// Through HTTP Basic, or in the form.
 fn is_our_client(state: &SandboxState, headers: &HeaderMap, form: &[(String, String)]) -> bool {
     let expected = (state.options.client_id.as_str(), state.options.client_secret.expose_secret());
     let Some(basic) = credentials(headers, "Basic") else {

@@ -11,21 +11,19 @@ use crate::idp::Endpoint;
 /// What an endpoint does instead of its work.
 #[derive(Clone, Debug)]
 pub enum Fault {
-    /// Answers this.
     Status {
-        /// The status code; one that is none becomes 500.
+        /// The status code; an invalid one becomes 500.
         code: u16,
         body: String,
-        /// More headers. One that is malformed is left out.
+        /// More headers. Malformed ones are left out.
         headers: Vec<(String, String)>,
     },
-    /// Answers 429.
     RateLimited {
-        /// Seconds, in the body (if there is one) and in the header `Retry-After`; `None` leaves both out.
+        /// Seconds, in the body (if there is one) and in the `Retry-After` header; `None` leaves both out.
         retry_after: Option<f64>,
         /// Whether there is a JSON body at all; the edge sends none.
         json: bool,
-        /// Whether it is about the whole application.
+        /// Whether it applies to the whole application.
         global: bool,
     },
     /// Never answers.
@@ -55,7 +53,7 @@ struct EndpointSwitch {
 #[derive(Debug, Default)]
 struct SwitchState {
     fault: Option<Fault>,
-    /// How many more calls it hits; `None`: all.
+    /// How many more calls it affects; `None` for all.
     left: Option<usize>,
     hold: Option<Arc<HoldPoint>>,
 }
@@ -85,7 +83,7 @@ impl FaultSwitches {
     pub(super) fn hold(&self, endpoint: Endpoint) -> Hold {
         let point = Arc::new(HoldPoint { arrived: watch::Sender::new(0), open: watch::Sender::new(false) });
         let earlier = self.at(endpoint).state.lock().hold.replace(Arc::clone(&point));
-        // The later hold takes over; calls that wait at the earlier one go on.
+        // The later hold takes over; calls waiting at the earlier one continue.
         if let Some(earlier) = earlier {
             earlier.open.send_replace(true);
         }
@@ -96,7 +94,7 @@ impl FaultSwitches {
         self.at(endpoint).calls.load(Ordering::SeqCst)
     }
 
-    /// Counts a call, lets it wait at a hold, and gives the fault that it meets.
+    /// Counts a call, makes it wait at a hold, and returns its fault.
     pub(super) async fn arrive(&self, endpoint: Endpoint) -> Option<Fault> {
         let switch = self.at(endpoint);
         switch.calls.fetch_add(1, Ordering::SeqCst);
@@ -104,7 +102,7 @@ impl FaultSwitches {
         if let Some(hold) = hold {
             let mut open = hold.open.subscribe();
             hold.arrived.send_modify(|count| *count += 1);
-            // The sender lives as long as `hold` does, so this ends only when it opens.
+            // The sender lives as long as `hold` does, so this only ends when it opens.
             let _ = open.wait_for(|open| *open).await;
         }
         let mut state = switch.state.lock();
@@ -126,7 +124,7 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Waits until that many calls have come to wait here (those that have left again count too).
+    /// Waits until that many calls have arrived here, including those that have left again.
     pub async fn arrived(&self, calls: usize) {
         let mut arrived = self.point.arrived.subscribe();
         let _ = arrived.wait_for(|count| *count >= calls).await;

@@ -1,4 +1,4 @@
-//! The sandbox's codes and tokens: who got which, and whether it is still good.
+//! The sandbox's codes and tokens: who got which, and whether they are still valid.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -10,12 +10,12 @@ use domain::{Time, token};
 use runtime::random;
 
 const CODE_LIFE: Duration = Duration::from_secs(100);
-/// How long an access token can be used: a week.
+/// How long an access token is valid: a week.
 pub(super) const ACCESS_LIFE: Duration = Duration::from_hours(7 * 24);
 /// How many codes and tokens of each kind are remembered: a sandbox that runs for weeks must not grow.
 const REMEMBERED: usize = 200_000;
 
-/// What was asked for with a code.
+/// What was requested with a code.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Terms {
     pub(super) scope: String,
@@ -54,7 +54,6 @@ pub(super) struct TokenPair {
     pub(super) scope: String,
 }
 
-/// Everything that was handed out.
 #[derive(Debug, Default)]
 pub(super) struct IssuedTokens {
     codes: Bounded<Code>,
@@ -78,7 +77,7 @@ struct Token {
     expires: Time,
 }
 
-/// Tokens are good only in the era that they were made in, so a whole person's tokens end at once by starting another.
+/// Tokens are only valid in the era they were created in, so starting another one ends all of a person's tokens at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Era {
     grant: u64,
@@ -92,7 +91,7 @@ impl IssuedTokens {
         code
     }
 
-    /// Uses up the code; whose it was, and with which scope.
+    /// Uses up the code, and returns whose it was and with which scope.
     pub(super) fn use_code(
         &mut self,
         code: &str,
@@ -117,7 +116,7 @@ impl IssuedTokens {
         pair
     }
 
-    /// From now on this pair is the person's.
+    /// Makes this pair the person's.
     pub(super) fn accept(&mut self, person: &str, pair: &TokenPair, now: Time) {
         let era = self.era(person);
         let token = |expires| Token { person: person.to_owned(), scope: pair.scope.clone(), era, expires };
@@ -132,7 +131,7 @@ impl IssuedTokens {
         good.then(|| self.grant(&token.person, &token.scope, now))
     }
 
-    /// The person behind an access token, if it is good and has that scope.
+    /// The person behind an access token, if it is valid and has that scope.
     pub(super) fn person(&self, access: &str, scope: &str, now: Time) -> Option<String> {
         let token = self.access.map.get(access)?;
         let good = token.era == self.era(&token.person) && token.expires > now;
@@ -143,7 +142,7 @@ impl IssuedTokens {
     /// Ends every token of the person that this one belongs to.
     pub(super) fn revoke(&mut self, token: &str) {
         let found = self.access.map.get(token).or_else(|| self.refresh.map.get(token));
-        // A token of an era that is over has nothing left to end.
+        // A token of a past era has nothing left to end.
         let person =
             found.filter(|token| token.era.grant == self.era(&token.person).grant).map(|token| token.person.clone());
         if let Some(person) = person {
@@ -164,7 +163,7 @@ impl IssuedTokens {
     }
 }
 
-/// A map that forgets the oldest of its insertions.
+/// A map that drops its oldest entries.
 #[derive(Debug)]
 struct Bounded<V> {
     map: HashMap<String, V>,

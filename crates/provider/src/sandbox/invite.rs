@@ -1,4 +1,4 @@
-//! The page in place of the provider's own on which one adds the bot to a server.
+//! Replaces the provider's page for adding the bot to a server.
 
 use domain::Snowflake;
 use http::StatusCode;
@@ -8,7 +8,7 @@ use super::page::document;
 use super::reply::{self, Reply};
 use super::{SandboxState, pairs, value};
 
-/// Says what the provider would ask; nothing is added to anything.
+/// Says what the provider would ask; nothing is added.
 pub(super) fn page(state: &SandboxState, encoded: &str) -> Reply {
     let asked = pairs(encoded.as_bytes());
     let guild = value(&asked, "guild_id").and_then(|id| id.parse::<u64>().ok()).and_then(Snowflake::new);
@@ -30,7 +30,7 @@ pub(super) fn page(state: &SandboxState, encoded: &str) -> Reply {
     reply::page(StatusCode::OK, document("Add the bot", &body))
 }
 
-/// The name of a guild that somebody here is in.
+/// The name of a guild that someone here is in.
 fn name_of(state: &SandboxState, id: Snowflake) -> Option<String> {
     let people = state.people.lock();
     let mut guilds = people.iter().flat_map(|person| &person.guilds);

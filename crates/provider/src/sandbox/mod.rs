@@ -1,10 +1,10 @@
 //! A provider to develop and test against: a real HTTP server that speaks Discord's wire format, with people to sign in as and
-//! fault injection. It holds everything in memory and trusts everybody, so it belongs on a loopback address.
+//! fault injection. It keeps everything in memory and trusts everyone, so it belongs on a loopback address.
 //!
-//! - `server`: sockets and routes. `api`: the four endpoints. `page`: the page on which one chooses a person.
-//!   `invite`: the page on which one would add the bot to a server.
+//! - `server`: sockets and routes. `api`: the four endpoints. `page`: the page for choosing a person.
+//!   `invite`: the page for adding the bot to a server.
 //! - `grants`: codes and tokens. `people`: who there is. `faults`: fault injection. `reply`: responses, good and bad.
-//! - `control`: the switches of `dev`, by a page and over HTTP. `pictures`: avatars and icons.
+//! - `control`: the switches of `dev`, on a page and over HTTP. `pictures`: avatars and icons.
 
 mod api;
 mod control;
@@ -38,11 +38,10 @@ pub use people::{Person, PersonGuild};
 
 #[derive(Clone, Debug)]
 pub struct SandboxOptions {
-    /// The one application that it knows.
+    /// The one application it knows.
     pub client_id: String,
-    /// That application's secret.
     pub client_secret: SecretString,
-    /// The addresses to which a browser may be sent back, letter by letter.
+    /// The addresses that a browser may be sent back to, compared letter by letter.
     pub redirect_uris: Vec<String>,
     /// Who can sign in.
     pub people: Vec<Person>,
@@ -59,13 +58,13 @@ pub struct Sandbox {
     stop: DropGuard,
 }
 
-/// What the connections share. They must not keep the [`Sandbox`] itself alive.
+/// Shared by the connections. They must not keep the [`Sandbox`] itself alive.
 struct SandboxState {
     options: SandboxOptions,
-    /// It listens on a loopback address, so it answers to loopback names only.
+    /// It listens on a loopback address, so it only answers to loopback names.
     loopback: bool,
     people: Mutex<Vec<Person>>,
-    /// The index of each name in `people`: a load test brings thousands.
+    /// The index of each name in `people`, because a load test brings thousands.
     indexes: HashMap<String, usize>,
     redirect_uris: Mutex<Vec<String>>,
     grants: Mutex<IssuedTokens>,
@@ -74,7 +73,7 @@ struct SandboxState {
 }
 
 impl Sandbox {
-    /// Serves on the listener from now on, on the runtime that this is called on.
+    /// Serves on the listener from now on, on the current runtime.
     pub fn start(listener: TcpListener, options: SandboxOptions) -> io::Result<Arc<Self>> {
         listener.set_nonblocking(true)?;
         let bound = listener.local_addr()?;
@@ -100,7 +99,7 @@ impl Sandbox {
         self.stop.token().cancel();
     }
 
-    /// Lets the switches that are about the service act on this one.
+    /// Lets the switches for the service act on this one.
     pub fn connect(&self, service: Arc<dyn ServiceSwitches>) {
         self.state.control.connect(service);
     }
@@ -110,39 +109,39 @@ impl Sandbox {
         format!("http://{}{}", self.address, control::PATH)
     }
 
-    /// Lets a browser be sent back to this address, too.
+    /// Also allows a browser to be sent back to this address.
     pub fn register_redirect_uri(&self, uri: &str) {
         self.state.redirect_uris.lock().push(uri.to_owned());
     }
 
-    /// What goes into `idp.base_url`.
+    /// The value for `idp.base_url`.
     pub fn base_url(&self) -> String {
         format!("http://{}/api/v10", self.address)
     }
 
-    /// The page on which one chooses a person, without a redirect address; a dashboard adds its own.
+    /// The page for choosing a person, without a redirect address; a dashboard adds its own.
     pub fn authorize_url(&self) -> String {
         format!("http://{}{}", self.address, self.state.authorize_path())
     }
 
-    /// A fresh code of that person; it works once, within 100 s.
+    /// A fresh code for that person; it works once, within 100 s.
     pub fn issue_code(&self, person: &str) -> String {
         let terms = Terms { scope: SCOPE.to_owned(), ..Terms::default() };
         self.state.grants.lock().issue_code(person, terms, self.state.options.clock.now())
     }
 
-    /// Accepts tokens that another sandbox issued to that person: a store outlives the sandbox that it was filled from.
+    /// Accepts tokens that another sandbox issued to that person: a store outlives the sandbox it was filled from.
     pub fn accept_tokens(&self, person: &str, access: &str, refresh: &str) {
         let pair = TokenPair { access: access.to_owned(), refresh: refresh.to_owned(), scope: SCOPE.to_owned() };
         self.state.grants.lock().accept(person, &pair, self.state.options.clock.now());
     }
 
-    /// Everybody, as they are now.
+    /// Everyone, as they are now.
     pub fn people(&self) -> Vec<Person> {
         self.state.people.lock().clone()
     }
 
-    /// Changes a person, all but their name; whether there is one of that name.
+    /// Changes a person, except for their name. Returns whether there is one with that name.
     pub fn edit(&self, name: &str, change: impl FnOnce(&mut Person)) -> bool {
         let Some(index) = self.state.indexes.get(name) else { return false };
         let mut people = self.state.people.lock();
@@ -151,22 +150,22 @@ impl Sandbox {
         true
     }
 
-    /// Makes all of a person's tokens invalid, as when they remove the application.
+    /// Invalidates all of a person's tokens, as when they remove the application.
     pub fn revoke_all(&self, person: &str) {
         self.state.grants.lock().revoke_all(person);
     }
 
-    /// Makes a person's access tokens invalid; their refresh tokens still work.
+    /// Invalidates a person's access tokens; their refresh tokens still work.
     pub fn expire_access(&self, person: &str) {
         self.state.grants.lock().expire_access(person);
     }
 
-    /// From now on every call to that endpoint meets this fault.
+    /// From now on, every call to that endpoint fails like this.
     pub fn fail(&self, endpoint: Endpoint, fault: Fault) {
         self.state.switches.fail(endpoint, Some(fault), None);
     }
 
-    /// The next `times` calls to that endpoint meet this fault.
+    /// The next `times` calls to that endpoint fail like this.
     pub fn fail_times(&self, endpoint: Endpoint, fault: Fault, times: usize) {
         self.state.switches.fail(endpoint, Some(fault), Some(times));
     }
@@ -176,7 +175,7 @@ impl Sandbox {
         self.state.switches.fail(endpoint, None, None);
     }
 
-    /// Calls to that endpoint wait until the hold is released or dropped. A later hold takes the place of an earlier one.
+    /// Calls to that endpoint wait until the hold is released or dropped. A later hold replaces an earlier one.
     pub fn hold(&self, endpoint: Endpoint) -> Hold {
         self.state.switches.hold(endpoint)
     }
@@ -203,7 +202,7 @@ impl SandboxState {
     }
 }
 
-/// A wildcard address is nowhere one could call.
+/// A wildcard address cannot be called.
 fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         let loopback =
@@ -213,7 +212,7 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
-/// The pairs of a query or a form; of a name that comes twice, the first counts.
+/// The pairs of a query or a form; if a name appears twice, the first one counts.
 fn pairs(encoded: &[u8]) -> Vec<(String, String)> {
     form_urlencoded::parse(encoded).into_owned().collect()
 }

@@ -1,4 +1,4 @@
-//! The page on which one chooses whom to sign in as: the provider's consent screen, in short.
+//! The page for choosing who to sign in as: the provider's consent screen, in short.
 
 use http::StatusCode;
 use http::header::HeaderValue;
@@ -11,10 +11,10 @@ use super::people::Person;
 use super::reply::{self, Reply};
 use super::{SandboxState, control, pairs, query, value};
 
-/// Nobody's address or state is longer, and everything here comes back on the page.
+/// No address or state is longer, and everything here is shown on the page.
 const LONGEST: usize = 2048;
 
-/// What the page was asked for, checked.
+/// The checked parameters of the page.
 struct Ask {
     terms: Terms,
     redirect: Option<Url>,
@@ -47,7 +47,7 @@ pub(super) fn authorize(state: &SandboxState, encoded: &str) -> Reply {
     }
 }
 
-/// Leads to an address of our own.
+/// Redirects to an address of our own.
 pub(super) fn redirect(to: &str) -> Reply {
     HeaderValue::try_from(to).map_or_else(|_| error("That address cannot be used."), reply::redirect)
 }
@@ -93,7 +93,7 @@ fn address(text: &str) -> Result<Url, String> {
     url.ok_or_else(|| "redirect_uri must be a plain http or https address.".to_owned())
 }
 
-/// Whether an address could be sent to but is not registered. The provider compares letter by letter, and so does this.
+/// Whether an address is valid but not registered. The provider compares letter by letter, and so does this.
 fn is_unregistered(state: &SandboxState, sent: &str) -> bool {
     sent.len() <= LONGEST && address(sent).is_ok() && !state.redirect_uris.lock().iter().any(|known| known == sent)
 }
@@ -122,7 +122,7 @@ fn unregistered(state: &SandboxState, sent: &str) -> Reply {
     reply::page(StatusCode::BAD_REQUEST, document("Unknown redirect address", &body))
 }
 
-/// Commands; a long one is scrolled, also by keyboard, so that no line breaks inside an option.
+/// Commands; a long one scrolls, also by keyboard, so that no line breaks inside an option.
 fn commands(text: &str) -> Markup {
     html! { pre tabindex="0" role="region" aria-label="Commands" { (text) } }
 }

@@ -1,21 +1,21 @@
-//! Who can sign in at the sandbox, and the seven people of the demonstration.
+//! Who can sign in to the sandbox, and the seven demo people.
 
 use domain::Snowflake;
 use domain::saturating;
 
-/// Somebody with an account at the sandbox.
+/// Someone with an account at the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Person {
-    /// What the sandbox calls them. It works as a code, any number of times.
+    /// Their name in the sandbox. It works as a code, any number of times.
     pub name: String,
     pub id: Snowflake,
     /// The unique handle.
     pub username: String,
     /// The display name.
     pub global_name: Option<String>,
-    /// The hash of their picture.
+    /// The hash of their avatar.
     pub avatar: Option<String>,
-    /// A line for the page on which one chooses a person.
+    /// A line for the page where you choose a person.
     pub about: String,
     pub guilds: Vec<PersonGuild>,
 }
@@ -29,33 +29,33 @@ pub struct PersonGuild {
     pub owner: bool,
     /// Their permission bits there.
     pub permissions: u64,
-    /// What the provider has switched on for it.
+    /// What the provider has enabled for it.
     pub features: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct DemoGuild {
-    /// Its id; see [`id`].
+    /// Its ID; see [`id`].
     pub id: u64,
     pub name: &'static str,
 }
 
-/// Every person of the demonstration but `newcomer` and `collector` is in this one, which `owner` owns.
+/// Everyone in the demo except `newcomer` and `collector` is in this one, which `owner` owns.
 pub const HARBOUR: DemoGuild = DemoGuild { id: 871_203_344_918_732_833, name: "Harbour City Roleplay" };
-/// A name with quotes and pictures in it.
+/// A name with quotes and emoji.
 pub const NIGHT_SHIFT: DemoGuild = DemoGuild { id: 902_557_118_203_744_311, name: "\"Night Shift\" 🌙 & friends" };
-/// A name that is written from right to left.
+/// A name written from right to left.
 pub const OASIS: DemoGuild = DemoGuild { id: 944_018_772_650_119_207, name: "مجتمع الواحة" };
 /// A guild that `administrator` owns.
 pub const LANTERN: DemoGuild = DemoGuild { id: 1_031_447_905_116_248_139, name: "Lantern Valley Simulation" };
-/// A name that must never be taken for markup.
+/// A name that must never be treated as markup.
 pub const TIN_CAN: DemoGuild = DemoGuild { id: 1_118_290_463_557_021_763, name: "Tin Can Racing <3" };
 /// A guild without the bot.
 pub const LIBRARY: DemoGuild = DemoGuild { id: 1_150_663_027_449_380_949, name: "The Quiet Library" };
 /// Another one without it.
 pub const SOURDOUGH: DemoGuild = DemoGuild { id: 1_187_335_480_921_606_227, name: "Sourdough Society" };
 
-/// The guilds of the demonstration that have the bot.
+/// The demo guilds that have the bot.
 pub const WITH_BOT: [DemoGuild; 5] = [HARBOUR, NIGHT_SHIFT, OASIS, LANTERN, TIN_CAN];
 
 pub const OWNER: u64 = 280_114_907_635_220_483;
@@ -81,16 +81,16 @@ pub const MODERATOR_ROLE: u64 = 871_210_903_172_411_457;
 const MANAGE_GUILD: u64 = 0x20;
 /// What a plain member may do: read, write, react.
 const PLAIN: u64 = 0x0000_0640_0000_0C40;
-/// What an owner may do: everything that there is today.
+/// What an owner may do: everything there is today.
 const EVERYTHING: u64 = 0x0007_FFFF_FFFF_FFFF;
 
-/// One of this file's numbers as an id.
+/// One of this file's numbers as an ID.
 pub fn id(number: u64) -> Snowflake {
     #[expect(clippy::expect_used, reason = "the numbers are constants of this file, and a test makes an id of each")]
     Snowflake::new(number).expect("a number that is an id")
 }
 
-/// The seven people of the demonstration: one for each way to stand in a guild, and one who is in as many as can be.
+/// The seven demo people: one for each kind of standing in a guild, and one who is in as many as possible.
 pub fn demo() -> Vec<Person> {
     let owns = |guild| place(guild, true, EVERYTHING);
     let manages = |guild| place(guild, false, PLAIN | MANAGE_GUILD);
@@ -147,7 +147,7 @@ pub fn collected(number: u64) -> PersonGuild {
     const PLACES: [&str; 10] =
         ["Bay", "Canyon", "Delta", "Fjord", "Glade", "Harbor", "Island", "Meadow", "Ridge", "Summit"];
     const KINDS: [&str; 7] = ["Club", "Crew", "Gaming", "Roleplay", "Society", "Support", "& Friends"];
-    // Ids of a year's time, some hours apart, so that they fall into both shards.
+    // IDs from about a year, some hours apart, so that they fall into both shards.
     let guild = ((274_340_000_000 + number * 9_973_001) << 22) | (2 * number + 1);
     let pick = |list: &[&'static str], by: u64| list[saturating::to_usize(by) % list.len()];
     let (owner, permissions) = match number % 10 {
@@ -165,7 +165,7 @@ pub fn collected(number: u64) -> PersonGuild {
     }
 }
 
-/// The same people with pictures: one for each person but `member`, and one for each of their guilds.
+/// The same people with images: one for each person except `member`, and one for each of their guilds.
 pub fn with_pictures(mut people: Vec<Person>) -> Vec<Person> {
     for person in &mut people {
         person.avatar = Some(picture_hash(person.id)).filter(|_| person.id != id(MEMBER));
@@ -176,7 +176,7 @@ pub fn with_pictures(mut people: Vec<Person>) -> Vec<Person> {
     people
 }
 
-/// A hash of a picture, as the provider writes one. The sandbox draws a picture for any.
+/// An image hash, as written by the provider. The sandbox draws an image for any.
 pub fn picture_hash(id: Snowflake) -> String {
     format!("{:032x}", u128::from(id.get()).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835))
 }
@@ -187,7 +187,7 @@ fn person(name: &str, number: u64, names: (&str, Option<&str>), about: &str, gui
         id: id(number),
         username: names.0.to_owned(),
         global_name: names.1.map(str::to_owned),
-        // A made-up hash is a picture that does not load, unless the sandbox draws it; see `with_pictures`.
+        // A made-up hash is an image that does not load, unless the sandbox draws it; see `with_pictures`.
         avatar: None,
         about: about.to_owned(),
         guilds,

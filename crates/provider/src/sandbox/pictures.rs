@@ -1,4 +1,4 @@
-//! Avatars and icons, so that nothing is broken without a network: small PNG images, drawn from what they are asked for by.
+//! Avatars and icons, so that nothing is broken without a network: small PNG images, drawn from their names.
 
 use std::io::Write as _;
 
@@ -7,16 +7,16 @@ use domain::{Snowflake, picture};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
-/// The size of a picture unless another one is asked for, and the bounds of what may be: powers of two, as at the provider.
+/// The default size of an image, and the allowed range: powers of two, like the provider's.
 const USUAL_SIZE: usize = 128;
 const SIZES: std::ops::RangeInclusive<usize> = 16..=512;
-/// A picture is this many cells wide and high, and its right half mirrors the left one.
+/// An image is this many cells wide and high, and its right half mirrors the left one.
 const CELLS: usize = 6;
 
-/// The provider's extensions. What comes is always PNG, and says so.
+/// The provider's extensions. The result is always PNG, and says so.
 const EXTENSIONS: [&str; 5] = ["png", "webp", "jpg", "jpeg", "gif"];
 
-/// The image at this path, if it is the path of a picture.
+/// The image at this path, if it is the path of one.
 pub(super) fn find(path: &str, size: Option<&str>) -> Option<Vec<u8>> {
     let (name, extension) = path.rsplit_once('.')?;
     if !EXTENSIONS.contains(&extension) {
@@ -40,7 +40,7 @@ fn draw(name: &str, size: usize) -> Option<Vec<u8>> {
         let column = column.min(CELLS - 1 - column);
         pattern.get(row * CELLS / 2 + column).is_some_and(|byte| byte % 2 == 1)
     };
-    // One bit per pixel; each row begins with the number of its filter, which is none.
+    // One bit per pixel; each row starts with the number of its filter, which is none.
     let mut rows = Vec::with_capacity(size * (size / 8 + 1));
     for y in 0..size {
         rows.push(0);
@@ -55,7 +55,7 @@ fn draw(name: &str, size: usize) -> Option<Vec<u8>> {
     let length = u32::try_from(size).ok()?.to_be_bytes();
     // One bit per pixel, which is an index into the palette.
     let header = [&length[..], &length[..], &[1, 3, 0, 0, 0]].concat();
-    // Half as bright as it could be, so that it is seen on the light ground.
+    // Half as bright as it could be, so that it is visible on the light background.
     let palette = [0xE8, 0xEA, 0xF2, red / 2 + 40, green / 2 + 40, blue / 2 + 40];
     let mut image = b"\x89PNG\r\n\x1a\n".to_vec();
     for (kind, data) in

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::faults::Fault;
 
-/// An answer; an error instead of one closes the connection.
+/// An answer; an error instead closes the connection.
 pub(super) type Reply = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
@@ -36,7 +36,7 @@ pub(super) fn page(status: StatusCode, html: String) -> Reply {
     reply
 }
 
-/// A page with forms that come back here. Without a referrer policy of its own the browser would send them with `Origin: null`.
+/// A page with forms that come back here. Without its own referrer policy, the browser would send them with `Origin: null`.
 pub(super) fn form_page(status: StatusCode, html: String) -> Reply {
     let mut reply = page(status, html);
     let headers = reply.headers_mut();
@@ -46,7 +46,7 @@ pub(super) fn form_page(status: StatusCode, html: String) -> Reply {
     reply
 }
 
-/// A picture, which any page may show and keep, as the provider's own.
+/// An image, which any page may show and keep, like the provider's own.
 pub(super) fn picture(image: Vec<u8>) -> Reply {
     let mut reply = build(StatusCode::OK, PNG, image);
     let headers = reply.headers_mut();
@@ -132,7 +132,7 @@ fn truncated() -> Reply {
         match step {
             0 => Some((Ok(Frame::data(Bytes::from_static(b"{\"id\": \"80351"))), 1)),
             1 => {
-                // One turn of the runtime, in which the first half leaves the house.
+                // One turn of the runtime, in which the first half is sent.
                 tokio::task::yield_now().await;
                 Some((Err(io::ErrorKind::ConnectionAborted.into()), 2))
             }

@@ -21,7 +21,7 @@ use super::{SandboxState, api, control, invite, page, pairs, pictures, value};
 use crate::idp::Endpoint;
 
 const CONNECTIONS: usize = 4096;
-/// Counts while a connection is idle too, so it must be longer than clients keep one.
+/// Also applies while a connection is idle, so it must be longer than clients keep one.
 const HEAD_TIME: Duration = Duration::from_mins(2);
 const BODY_TIME: Duration = Duration::from_secs(10);
 const LARGEST_HEAD: usize = 64 * 1024;
@@ -34,7 +34,7 @@ pub(super) async fn run(listener: TcpListener, state: Arc<SandboxState>, stop: C
         loop {
             let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
             let Ok((stream, _)) = listener.accept().await else {
-                // Out of file descriptors, mostly: they come back when a connection ends.
+                // Usually out of file descriptors, which come back when a connection ends.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
@@ -47,7 +47,7 @@ pub(super) async fn run(listener: TcpListener, state: Arc<SandboxState>, stop: C
                     .header_read_timeout(HEAD_TIME)
                     .max_buf_size(LARGEST_HEAD)
                     .serve_connection(TokioIo::new(stream), service);
-                // A connection that broke is the other side's business, and often what a fault asked for.
+                // A broken connection is the other side's business, and often what a fault asked for.
                 let _ = stop.run_until_cancelled(connection).await;
                 drop(place);
             });
@@ -57,7 +57,7 @@ pub(super) async fn run(listener: TcpListener, state: Arc<SandboxState>, stop: C
 }
 
 async fn route(state: &Arc<SandboxState>, request: Request<Incoming>) -> io::Result<Reply> {
-    // A page elsewhere that lets its own name lead here must not sign anybody in.
+    // A page elsewhere that points its own name here must not sign anyone in.
     let host = request.headers().get(header::HOST).map(HeaderValue::as_bytes);
     if state.loopback && !host.is_none_or(host::is_loopback) {
         return Ok(reply::api_error(StatusCode::BAD_REQUEST));
@@ -100,7 +100,7 @@ async fn route(state: &Arc<SandboxState>, request: Request<Incoming>) -> io::Res
 async fn control(state: &Arc<SandboxState>, request: Request<Incoming>) -> Reply {
     let (head, body) = request.into_parts();
     let Some(body) = read(body).await else { return reply::api_error(StatusCode::PAYLOAD_TOO_LARGE) };
-    // In a task of its own: what is switched is switched whole, also if the client does not wait for it.
+    // In its own task, so that a switch changes completely even if the client does not wait for it.
     let state = Arc::clone(state);
     let answered = tokio::spawn(async move { control::answer(&state, &head, &body).await }).await;
     answered.unwrap_or_else(|_| reply::api_error(StatusCode::INTERNAL_SERVER_ERROR))
@@ -126,7 +126,7 @@ fn browse(state: &SandboxState, path: &str, request: &Request<Incoming>) -> Repl
     if path == "/invite" { invite::page(state, query) } else { page::authorize(state, query) }
 }
 
-/// The whole body; `None` if it is too long, or too slow, or breaks off.
+/// The whole body; `None` if it is too long, too slow, or incomplete.
 async fn read(body: Incoming) -> Option<Bytes> {
     let whole = tokio::time::timeout(BODY_TIME, Limited::new(body, LARGEST_BODY).collect());
     Some(whole.await.ok()?.ok()?.to_bytes())

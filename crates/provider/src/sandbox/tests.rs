@@ -1,4 +1,4 @@
-//! The sandbox, as a browser, a service and somebody hostile see it.
+//! The sandbox, as seen by a browser, a service and an attacker.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Grants: what the provider lets us do for a user. Stored encrypted, refreshed when they expire, by one replica at a time.
+//! Grants: permission from the provider to act for a user. Stored encrypted and refreshed when they expire, by one replica at a
+//! time.
 
 use std::time::Duration;
 
@@ -17,15 +18,15 @@ const REFRESH_AHEAD: Duration = Duration::from_mins(1);
 const LEASE_MARGIN: Duration = Duration::from_secs(2);
 /// How often a replica that waits for another's refresh looks for the outcome.
 const POLL_EVERY: Duration = Duration::from_millis(100);
-/// How often, and with what pause, saving a refreshed grant is retried while the store is away: for a minute and more in all.
+/// How often to retry saving a refreshed grant while the store is away, and how long to pause in between: over a minute in
+/// total.
 const SAVE_TRIES: usize = 240;
 const SAVE_PAUSE: Duration = Duration::from_millis(250);
 
 pub(super) struct Grants {
     sources: Sources,
-    /// How long the lease of a refresh lasts.
     lease: Duration,
-    /// For the log line about grants that no key opens.
+    /// For the log line about grants that no key can decrypt.
     unreadable: Throttle,
 }
 
@@ -37,13 +38,11 @@ pub(super) struct CurrentGrant {
     pub(super) is_refreshed: bool,
 }
 
-/// What a look for a usable grant found.
 pub(super) enum GrantState {
-    /// A grant that may be used.
     Current(CurrentGrant),
-    /// The provider has forgotten the grant with this version.
+    /// The provider no longer knows the grant with this version.
     Gone(u64),
-    /// Another one was stored meanwhile: the account has to be read again.
+    /// Another one was stored meanwhile: read the account again.
     Replaced,
 }
 
@@ -56,7 +55,7 @@ impl Grants {
     /// The account's grant, refreshed if it is about to expire.
     pub(super) async fn usable(&self, user: Snowflake, account: &Account) -> Result<GrantState, ListError> {
         let version = account.grant_version;
-        // A session that was opened just as the user's last other session ended, which removed the grant: it is of no use.
+        // The session was opened just as the user's last other session ended and took the grant with it, so it is of no use.
         let Some(sealed) = &account.grant else { return Ok(GrantState::Gone(version)) };
         let current = CurrentGrant { grant: self.open(user, sealed)?, version, is_refreshed: false };
         if current.grant.expires > self.sources.clock.now().after(REFRESH_AHEAD) {
@@ -65,14 +64,14 @@ impl Grants {
         self.refresh(user, current).await
     }
 
-    /// Refreshes a grant. A refresh token works once, so one replica refreshes and the others wait for the outcome. The lease of
-    /// a refresh that fails is left to expire, because nobody knows whether the token was used.
+    /// Refreshes a grant. A refresh token works once, so one replica refreshes and the others wait for the outcome. If a
+    /// refresh fails, its lease is left to expire, because the token may or may not have been used.
     pub(super) async fn refresh(&self, user: Snowflake, old: CurrentGrant) -> Result<GrantState, ListError> {
         let Sources { provider, vault, .. } = &self.sources;
         match self.acquire_lease(user, old.version).await? {
             Lease::Mine => {}
             Lease::Replaced => return Ok(GrantState::Replaced),
-            Lease::Busy => return Err(unavailable("another refresh of the grant does not come to an end").into()),
+            Lease::Busy => return Err(unavailable("another refresh of the grant is still running").into()),
         }
         let grant = match provider.refresh(user, &old.grant.refresh_token).await {
             Ok(grant) => grant,
@@ -86,8 +85,8 @@ impl Grants {
         })
     }
 
-    /// Saves a refreshed grant, with retries while the store is away: the stored one is used up, and without the new one the
-    /// user's sessions would end.
+    /// Saves a refreshed grant, retrying while the store is away: the stored one is used up, and without the new one the user's
+    /// sessions would end.
     async fn save(&self, user: Snowflake, version: u64, grant: SealedGrant) -> Result<Option<u64>, StoreError> {
         let Sources { store, background, .. } = &self.sources;
         let mut tries = 1;
@@ -104,7 +103,7 @@ impl Grants {
         }
     }
 
-    /// Waits while another replica has the lease, no longer than one can last.
+    /// Waits while another replica holds the lease, but no longer than a lease can last.
     async fn acquire_lease(&self, user: Snowflake, version: u64) -> Result<Lease, StoreError> {
         let Sources { store, clock, .. } = &self.sources;
         let polls = self.lease.as_millis() / POLL_EVERY.as_millis();
@@ -128,7 +127,7 @@ impl Grants {
     }
 }
 
-/// A failure that is told to the client as one of the provider's.
+/// A failure that clients see as one of the provider's.
 pub(super) fn unavailable(detail: &str) -> IdpError {
     IdpError { kind: IdpErrorKind::Unavailable, code_spent: false, detail: detail.to_owned() }
 }

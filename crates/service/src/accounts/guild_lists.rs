@@ -16,28 +16,26 @@ use super::grants::{CurrentGrant, GrantState, Grants, unavailable};
 use crate::config::{Config, GuildsConfig};
 use crate::sources::Sources;
 
-/// For how many users a recent failure or forced refresh is remembered.
+/// How many users' recent failures and forced refreshes are remembered.
 const REMEMBERED_USERS: usize = 20_000;
-/// The backoff after a failure of the store is no longer than this: it may be back at any time.
+/// The longest backoff after a failure of the store, which may be back at any time.
 const STORE_BACKOFF: Duration = Duration::from_secs(1);
-/// How often one fetch starts over because the grant or the list changed meanwhile.
+/// How often one fetch starts over because the grant or the list changed in the meantime.
 const ROUNDS: usize = 3;
 
 /// Why there is no list to show.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ListError {
-    /// The user has no session any more, or the provider has forgotten their grant and so their sessions ended.
+    /// The user has no session any more, or the provider dropped their grant, which ended their sessions.
     #[error("the user is signed out")]
     SignedOut,
-    /// The provider failed.
     #[error(transparent)]
     Idp(#[from] IdpError),
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// What may be done with a stored list, by its age.
+/// How a stored list may be used, by its age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListFreshness {
     Fresh,
@@ -47,7 +45,6 @@ pub enum ListFreshness {
 }
 
 impl ListFreshness {
-    /// By when the list was fetched.
     pub fn of(limits: &GuildsConfig, fetched: Time, now: Time) -> Self {
         match age(fetched, now) {
             age if age <= limits.fresh => Self::Fresh,
@@ -58,12 +55,12 @@ impl ListFreshness {
     }
 }
 
-/// How old a list is. One from the future was fetched before the clock was set back: it is as old as it is far away.
+/// How old a list is. One from the future was fetched before the clock was set back, so its distance from now counts as its
+/// age.
 pub fn age(fetched: Time, now: Time) -> Duration {
     now.apart(fetched)
 }
 
-/// The users' guild lists.
 pub struct GuildLists {
     fetcher: Arc<Fetcher>,
     fetches: SingleFlight<Snowflake, Result<(), ListError>>,
@@ -74,18 +71,18 @@ pub struct GuildLists {
     fetch_wait: Duration,
 }
 
-/// What a fetch in the background needs.
+/// What a background fetch needs.
 struct Fetcher {
     sources: Sources,
     grants: Grants,
     backoffs: Cache<Snowflake, Backoff>,
-    /// How long no fetch is tried for a user after a failure.
+    /// How long to leave a user's list alone after a failure.
     failure_backoff: Duration,
-    /// For the log line about failures: while the provider is down, there is one for every user who looks.
+    /// For the log line about failures: while the provider is down, there would be one for every user who looks.
     failures: Throttle,
 }
 
-/// Why, and until when, no fetch is tried for a user.
+/// Why no fetch is tried for a user, and until when.
 #[derive(Clone)]
 struct Backoff {
     until: Duration,
@@ -93,7 +90,8 @@ struct Backoff {
 }
 
 impl Backoff {
-    /// The error as of now. A rate limit tells how long is still to wait, so that a client that obeys does not come too early.
+    /// The error as of now. A rate limit tells how long is left to wait, so that an obedient client does not come back too
+    /// early.
     fn error(self, now: Duration) -> ListError {
         let left = self.until.saturating_sub(now);
         match self.error {
@@ -125,8 +123,8 @@ impl GuildLists {
         }
     }
 
-    /// Makes sure that a user's list, stored when it was `fetched`, may be shown, with a refresh if need be; `forced` asks the provider
-    /// first. Tells whether it was fetched.
+    /// Makes sure that a user's list, last `fetched` then, can be shown, refreshing it if needed; `forced` asks the provider
+    /// first. Returns whether it was fetched.
     pub async fn ensure_usable(&self, user: Snowflake, fetched: Option<Time>, forced: bool) -> Result<bool, ListError> {
         let must_refresh = forced && self.take_forced_refresh(user);
         let now = self.fetcher.sources.clock.now();
@@ -140,19 +138,19 @@ impl GuildLists {
             _ => match self.fetch(user, fetched, self.limits.refresh_wait).await {
                 Ok(()) => Ok(true),
                 Err(ListError::SignedOut) => Err(ListError::SignedOut),
-                // The list that is there may still be shown.
+                // The existing list may still be shown.
                 Err(_) => Ok(false),
             },
         }
     }
 
-    /// Waits for a fetch of a user's list that is in flight, or fetches the first one.
+    /// Waits for a fetch of a user's list that is in flight, or fetches it for the first time.
     pub async fn settle(&self, user: Snowflake) {
-        // Whether there is a list afterwards is for others to ask.
+        // Callers check for themselves whether there is a list now.
         let _ = self.fetch(user, None, self.fetch_wait).await;
     }
 
-    /// Forgets failures and forced refreshes: everybody's list may be fetched at once.
+    /// Forgets failures and forced refreshes, so that every list can be fetched at once.
     pub fn forget_failures(&self) {
         self.fetcher.backoffs.clear();
         self.last_forced.clear();
@@ -165,7 +163,7 @@ impl GuildLists {
 
     /// Fetches a list that is newer than the one fetched at `newer_than`, in the background.
     fn start_fetch(&self, user: Snowflake, newer_than: Option<Time>) {
-        // Nobody waits for the outcome; the fetch goes on by itself.
+        // Nobody waits for the outcome; the fetch carries on by itself.
         let _ = self.join_fetch(user, newer_than);
     }
 
@@ -187,7 +185,7 @@ impl GuildLists {
         }
     }
 
-    /// Whether the user may force a refresh now; if so, it counts.
+    /// Whether the user may force a refresh now. If so, it counts against their limit.
     fn take_forced_refresh(&self, user: Snowflake) -> bool {
         let now = self.fetcher.sources.clock.ticks();
         let recent = self.last_forced.get(&user).is_some_and(|last| now < last + self.limits.forced_refresh_interval);
@@ -210,7 +208,7 @@ impl Fetcher {
         user: Snowflake,
         newer_than: Option<Time>,
     ) -> Result<(), ListError> {
-        // Checked inside the single flight, not before it: an earlier fetch may have failed in between.
+        // Checked inside the single flight, because an earlier fetch may have failed in the meantime.
         if let Some(error) = self.current_backoff(user) {
             return Err(error);
         }
@@ -258,14 +256,14 @@ impl Fetcher {
                     if store.save_list(user, account.list_version, list).await? {
                         return Ok(());
                     }
-                    // The user left a guild meanwhile, which this list may still name; or another replica was faster.
+                    // The user left a guild in the meantime, which this list may still contain; or another replica was faster.
                 }
                 Fetched::GrantGone(version) => {
                     if store.end_sessions_of_grant(user, version).await? {
-                        info!(%user, "the provider has forgotten the grant; the user's sessions ended");
+                        info!(%user, "the provider no longer knows the grant; the user's sessions have ended");
                         return Err(ListError::SignedOut);
                     }
-                    // The user has signed in again meanwhile, with a new grant.
+                    // The user signed in again in the meantime, with a new grant.
                 }
                 Fetched::GrantReplaced => {}
             }

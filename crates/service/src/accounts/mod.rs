@@ -1,4 +1,4 @@
-//! People: sign-in, sign-out, provider grants, guild lists, blocking, and the sweep of expired sessions.
+//! Users: sign-in, sign-out, provider grants, guild lists, blocking, and the sweep of expired sessions.
 
 mod grants;
 mod guild_lists;
@@ -36,7 +36,7 @@ pub struct Accounts {
     exchange_permits: ConcurrencyLimit,
     /// Whether a background task of this process is sending revocations.
     revoking: Arc<AtomicBool>,
-    /// For the log line about revocations that are tried again.
+    /// For the log line about revocations that are retried.
     unrevoked: Throttle,
     limits: SessionLimits,
     /// How long exchanging the code and fetching the user may take together.
@@ -71,12 +71,12 @@ impl Accounts {
         }
     }
 
-    /// Changes the limits on sign-ins that run at the same time.
+    /// Changes the limits on concurrent sign-ins.
     pub fn set_limits(&self, limits: &LimitsConfig) {
         self.exchange_permits.set(limits.concurrent_exchanges, limits.concurrent_exchanges_per_address);
     }
 
-    /// Opens a session for a user whom the provider vouches for. `last_uses`: when their sessions were used in this process.
+    /// Opens a session for a user the provider vouches for. `last_uses`: when their sessions were last used in this process.
     async fn open_session(
         &self,
         user: User,
@@ -90,7 +90,7 @@ impl Accounts {
             Session { id, user: user.id, created: now, last_seen: now, agent: session::cut_agent(agent).to_owned() };
         let (store, most) = (&self.sources.store, self.limits.per_user);
         if store.sessions_of(user.id).await?.len() >= most {
-            // The least recently used one is about to end, and the store's times of use may be a minute old.
+            // The least recently used one is about to end, and the times of use in the store may be a minute old.
             store.note_seen(last_uses(user.id)).await?;
         }
         match store.open_session(user.clone(), token::hash_of(&token), session, most).await? {
@@ -108,20 +108,20 @@ impl Accounts {
         self.sources.store.end_sessions(user, self.sources.clock.now()).await.map(drop)
     }
 
-    /// Blocks a user, which ends their sessions; gives how many.
+    /// Blocks a user, which ends their sessions. Returns how many.
     pub async fn block(&self, user: Snowflake, reason: String) -> Result<usize> {
         let since = self.sources.clock.now();
         self.sources.store.block(BlockedUser { user, reason, since }).await
     }
 
-    /// Deletes the sessions that have expired, and everything else that is over, batch by batch. Gives how many sessions there
-    /// were. Deletes nothing while the clock may be wrong.
+    /// Deletes expired sessions and everything else that is over, in batches, and returns how many sessions that were. Deletes
+    /// nothing while the clock may be wrong.
     pub async fn sweep(&self) -> Result<usize> {
         let mut swept = 0;
         if !self.sources.clock.may_expire() {
             return Ok(swept);
         }
-        // One time for the whole sweep: uses that are saved while a long sweep runs must not be compared with a later one.
+        // One time for the whole sweep: uses that are saved during a long sweep must not be compared with a later one.
         let now = self.sources.clock.now();
         loop {
             let (idle, absolute) =

@@ -1,4 +1,4 @@
-//! The keys under which the users' grants are sealed: which of them are in use, and how to change them.
+//! The keys that the users' grants are encrypted with: which ones are in use, and how to change them.
 
 use std::collections::BTreeMap;
 
@@ -11,44 +11,44 @@ use crate::vault::{Vault, VaultError, sealed_with};
 /// How many grants are read, or written in one transaction.
 const BATCH: usize = 500;
 
-/// What is sealed with one key.
+/// The grants encrypted with one key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyUse {
     pub grants: u64,
-    /// How many of them cannot be opened, though there is a key of that id.
+    /// How many of them cannot be decrypted although a key with that ID exists.
     pub damaged: u64,
 }
 
-/// All keys, those that are configured and those that something is sealed with.
+/// All keys: the configured ones, and those that something is encrypted with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GrantReport {
-    /// The configured keys in their order, with what is sealed with them; the first one writes.
+    /// The configured keys in order, with the grants encrypted with them; the first one encrypts.
     pub configured: Vec<(String, KeyUse)>,
-    /// Keys that are not configured, with how many grants are sealed with them; no name stands for those that name none.
+    /// Keys that are not configured, and how many grants each one encrypted. Grants that name no key are under the empty name.
     pub missing: BTreeMap<String, u64>,
 }
 
-/// What a change of keys has done so far.
+/// The progress of a change of keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResealReport {
-    /// How many grants were looked at.
+    /// How many grants were checked.
     pub seen: u64,
-    /// How many are sealed with the first key now, and were not before.
+    /// How many are newly encrypted with the first key.
     pub resealed: u64,
-    /// How many were refreshed or ended while they were being resealed: they were left alone.
+    /// How many were refreshed or ended while they were being re-encrypted, and so left alone.
     pub changed: u64,
-    /// How many cannot be opened.
+    /// How many cannot be decrypted.
     pub unreadable: u64,
 }
 
 impl GrantReport {
-    /// The keys of this vault; no grant has been looked at yet.
+    /// The keys of this vault, before any grant was checked.
     pub fn new(vault: &Vault) -> Self {
         let configured = vault.key_ids().into_iter().map(|id| (id, KeyUse::default()));
         Self { configured: configured.collect(), missing: BTreeMap::new() }
     }
 
-    /// Looks at all grants of a store, and tries to open each of them.
+    /// Tries to decrypt every grant in a store.
     pub async fn of(store: &dyn Store, vault: &Vault) -> Result<Self> {
         let mut report = Self::new(vault);
         each_batch(store, async |_, grants| {
@@ -61,7 +61,7 @@ impl GrantReport {
         Ok(report)
     }
 
-    /// Tries to open a grant, and counts it.
+    /// Tries to decrypt a grant, and counts it.
     pub fn add(&mut self, vault: &Vault, user: Snowflake, sealed: &SealedGrant) {
         let key = sealed_with(sealed);
         match self.configured.iter_mut().find(|(id, _)| *id == key) {
@@ -83,12 +83,12 @@ impl GrantReport {
 }
 
 impl Accounts {
-    /// Looks at all grants, and tries to open each of them.
+    /// Tries to decrypt every grant.
     pub async fn grant_report(&self) -> Result<GrantReport> {
         GrantReport::of(&*self.sources.store, &self.sources.vault).await
     }
 
-    /// Seals everything with the first key that is not yet, while the service runs. What it is told meanwhile is how far it is.
+    /// Re-encrypts everything with the first key while the service runs, and reports its progress.
     pub async fn reseal(&self, mut watch: impl FnMut(ResealReport)) -> Result<ResealReport> {
         let (vault, store) = (&self.sources.vault, &self.sources.store);
         let mut report = ResealReport::default();
@@ -114,7 +114,8 @@ impl Accounts {
     }
 }
 
-/// Shows all grants, a batch at a time. Those to revoke come last: a grant moves there when a user's last session ends.
+/// Passes all grants on in batches. Those waiting to be revoked come last, because a grant moves there when a user's last
+/// session ends.
 async fn each_batch(
     store: &dyn Store,
     mut look: impl AsyncFnMut(GrantKind, Vec<HeldGrant>) -> Result<()>,

@@ -15,7 +15,7 @@ use super::Accounts;
 /// The lease of a revocation lasts this much longer than the provider's timeout.
 const LEASE_MARGIN: Duration = Duration::from_secs(10);
 
-/// Ends a run of revocations, also when it panics.
+/// Ends a run of revocations, even if it panics.
 struct RevocationRun(Arc<AtomicBool>);
 
 impl Drop for RevocationRun {
@@ -25,7 +25,7 @@ impl Drop for RevocationRun {
 }
 
 impl Accounts {
-    /// Sends the revocations that are due, in the background; one such run at a time.
+    /// Sends the revocations that are due, in the background. Only one run at a time.
     pub fn start_revoking(self: &Arc<Self>) {
         if self.revoking.swap(true, Ordering::SeqCst) {
             return;
@@ -39,7 +39,7 @@ impl Accounts {
                     Ok(true) => {}
                     Ok(false) => break,
                     Err(error) => {
-                        warn!(%error, "no grants can be revoked at the provider now; trying again in a moment");
+                        warn!(%error, "grants cannot be revoked at the provider right now; retrying shortly");
                         break;
                     }
                 }
@@ -47,12 +47,11 @@ impl Accounts {
         });
     }
 
-    /// Whether this process is sending revocations.
     pub fn is_revoking(&self) -> bool {
         self.revoking.load(Ordering::SeqCst)
     }
 
-    /// How long the lease of a revocation lasts: meanwhile no other replica touches it.
+    /// How long the lease of a revocation lasts. Until then, no other replica touches it.
     pub(super) fn revocation_lease(&self) -> Duration {
         self.exchange_limit + LEASE_MARGIN
     }
@@ -62,7 +61,7 @@ impl Accounts {
         let now = self.sources.clock.now();
         let until = now.after(self.revocation_lease());
         let Some(revocation) = self.sources.store.take_revocation(now, until).await? else { return Ok(false) };
-        // The store may have been slow to answer. Past its lease, this could revoke a grant that was stored since.
+        // The store may have been slow to answer. Once the lease is over, this could revoke a grant that was stored since.
         let taken_at = self.sources.clock.now();
         let end = if taken_at.after(self.exchange_limit) < until {
             self.revoke(&revocation).await
@@ -78,7 +77,8 @@ impl Accounts {
         let sent = match self.sources.vault.open(*user, grant) {
             Ok(grant) => self.sources.provider.revoke(*user, &grant.refresh_token).await,
             Err(error) => {
-                warn!(%user, %error, "a grant that is to be revoked cannot be decrypted; it expires at the provider by itself");
+                warn!(%user, %error, "a grant waiting to be revoked cannot be decrypted; it will expire at the provider on \
+                its own");
                 return RevocationEnd::over(self.sources.clock.now());
             }
         };
@@ -91,11 +91,11 @@ impl Accounts {
         let end = end_after(&error, now, *tries);
         match end {
             RevocationEnd::Over { .. } => {
-                warn!(%user, %error, "a grant could not be revoked at the provider; it expires there by itself");
+                warn!(%user, %error, "a grant could not be revoked at the provider; it will expire there on its own");
             }
             RevocationEnd::Retry { .. } | RevocationEnd::Unsent { .. } => {
                 if let Some(times) = self.unrevoked.count(self.sources.clock.ticks()) {
-                    warn!(%user, %error, tries, times, "a grant could not be revoked at the provider; it is tried again");
+                    warn!(%user, %error, tries, times, "a grant could not be revoked at the provider; retrying");
                 }
             }
         }
@@ -103,13 +103,13 @@ impl Accounts {
     }
 }
 
-/// What becomes of a revocation that failed.
+/// What happens to a revocation that failed.
 fn end_after(error: &IdpError, now: domain::Time, tries: u32) -> RevocationEnd {
     match error.kind {
         IdpErrorKind::BackingOff(wait) | IdpErrorKind::CircuitOpen(wait) => RevocationEnd::unsent(now, Some(wait)),
         IdpErrorKind::Unavailable | IdpErrorKind::Timeout if !error.code_spent => RevocationEnd::unsent(now, None),
         IdpErrorKind::RateLimited(wait) => RevocationEnd::failed(now, tries, Some(wait)),
-        // The operator may correct our credentials meanwhile.
+        // The operator may correct our credentials in the meantime.
         IdpErrorKind::Misconfigured
         | IdpErrorKind::RedirectRefused
         | IdpErrorKind::Refused

@@ -1,5 +1,5 @@
-//! Sign-in: one code is exchanged once (single flight here, a claim in the store between replicas); each request that sent it while
-//! the exchange ran gets a session.
+//! Sign-in: each code is exchanged once (single flight here, a claim in the store between replicas), and every request that
+//! sent it during the exchange gets a session.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,32 +21,29 @@ use super::{Accounts, SignedIn};
 use crate::audit::AuditOrigin;
 use crate::floods::FloodKind;
 
-/// How often the outcome of another process's exchange is looked for.
+/// How often to look for the outcome of another process's exchange.
 const POLL_EVERY: Duration = Duration::from_millis(100);
-/// What an exchange may need beyond the provider's part of it, before its claim counts as abandoned.
+/// How much longer than the provider's part an exchange may take before its claim counts as abandoned.
 const CLAIM_MARGIN: Duration = Duration::from_secs(5);
-/// The `Retry-After` of a sign-in that is refused because too many run at the same time.
+/// The `Retry-After` of a sign-in that is refused because too many are running.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// What a client sent to sign in.
 #[derive(Debug)]
 pub struct SignInAttempt {
-    /// The provider's code.
     pub code: SecretString,
-    /// PKCE's verifier.
     pub verifier: Option<SecretString>,
     /// From the configuration, never from the client.
     pub redirect_uri: String,
-    /// The client's `User-Agent`.
     pub agent: String,
-    /// The client's address, which the attempt counts for.
+    /// The client's address, which the attempt counts against.
     pub client: IpAddr,
 }
 
 /// Why nobody was signed in.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SignInError {
-    /// The code is not, or no longer, good.
+    /// The code is wrong or no longer valid.
     #[error("the code was refused")]
     Rejected,
     /// The user did not grant what the service needs.
@@ -54,24 +51,24 @@ pub enum SignInError {
     ScopeMissing,
     #[error("the user is blocked")]
     Blocked,
-    /// Too many sign-ins of this client address were refused or run right now, or too many of this user's succeeded.
+    /// Too many sign-ins from this client address were refused or are running, or this user has signed in too often.
     #[error("too many sign-ins")]
     Limited(LimitName, Duration),
-    /// Too many sign-ins run right now.
+    /// Too many sign-ins are running.
     #[error("too many sign-ins at the same time")]
     Overloaded(Duration),
     #[error(transparent)]
     Idp(#[from] IdpError),
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A bug of ours.
+    /// Our bug.
     #[error("the exchange crashed")]
     Crashed,
 }
 
 impl SignInError {
-    /// Whether the sign-in counts as refused for its client address: a call was made, and the provider or the operator said
-    /// no. A provider that fails is not the client's fault.
+    /// Whether the sign-in counts as refused for its client address: the provider was called, and it or the operator said no. A
+    /// failing provider is not the client's fault.
     fn counts_as_refused(&self) -> bool {
         match self {
             Self::Rejected | Self::ScopeMissing | Self::Blocked | Self::Limited(..) | Self::Crashed => true,
@@ -81,7 +78,7 @@ impl SignInError {
                 | IdpErrorKind::Unauthorized
                 | IdpErrorKind::Refused
                 | IdpErrorKind::RateLimited(_) => true,
-                // Wrong credentials of ours are refused before the code is looked at.
+                // Our credentials are rejected before the provider looks at the code.
                 IdpErrorKind::Misconfigured
                 | IdpErrorKind::BackingOff(_)
                 | IdpErrorKind::CircuitOpen(_)
@@ -109,7 +106,7 @@ impl From<&SignInError> for SignInOutcome {
 }
 
 impl Accounts {
-    /// Refuses a client's sign-in if too many run right now.
+    /// Refuses a client's sign-in if too many are running.
     pub fn try_refuse(&self, client: IpAddr) -> Option<SignInError> {
         let room = self.exchange_permits.check(&self.rate_limits.counted_as(client));
         (room == Err(LimitReached::InAll)).then(|| {
@@ -123,8 +120,8 @@ impl Accounts {
         SignInError::Overloaded(RETRY_AFTER)
     }
 
-    /// Turns a code into a session. The exchange runs to its end even if the caller leaves. `last_uses`: when a user's sessions
-    /// were last used in this process, as the cache of sessions knows.
+    /// Exchanges a code for a session. The exchange runs to the end even if the caller leaves. `last_uses`: when a user's
+    /// sessions were last used in this process, according to the session cache.
     pub async fn sign_in(
         self: &Arc<Self>,
         attempt: SignInAttempt,
@@ -134,7 +131,7 @@ impl Accounts {
         let hash = code_hash(&code, verifier.as_ref(), &redirect_uri);
         let exchange = self.exchanges.join(hash, || {
             let this = Arc::clone(self);
-            // Now, and not when the task begins: requests that come before must find no room.
+            // Now rather than when the task starts: requests that arrive before that must find it full.
             let permit = self.enter(client);
             async move {
                 let outcome = this.exchange_within_limits(permit, client, hash, code, verifier, redirect_uri).await;
@@ -147,10 +144,10 @@ impl Accounts {
         self.open_session(user, &agent, last_uses).await.inspect_err(|error| self.note_refusal(client, error))
     }
 
-    /// Tells operators that nobody was signed in. Like the counting, this is done where the exchange ends: who hangs up before is told
-    /// of, too.
+    /// Tells operators about a sign-in that failed. Like the counting, this happens where the exchange ends, so it includes
+    /// clients that hung up.
     fn note_refusal(&self, client: IpAddr, error: &SignInError) {
-        // It says nothing of the client, and there may be thousands per second.
+        // It says nothing about the client, and there may be thousands per second.
         if matches!(error, SignInError::Overloaded(_)) {
             return;
         }
@@ -170,9 +167,9 @@ impl Accounts {
         })
     }
 
-    /// Exchanges the code within the rate limits of its client address. They are counted here, in the background task, and not in
-    /// the request: a client that hangs up cancels its request, not the exchange. So each attempt counts as refused before it is
-    /// made, and is refunded unless it is refused.
+    /// Exchanges the code within the rate limits of its client address. They are counted here, in the background task: a client
+    /// that hangs up cancels its request, but not the exchange. So each attempt counts as refused up front, and is refunded
+    /// unless it is.
     async fn exchange_within_limits(
         &self,
         permit: Result<Permit, SignInError>,
@@ -197,7 +194,7 @@ impl Accounts {
         SignInError::Limited(limit, wait)
     }
 
-    /// Exchanges the code unless this or another replica has done so.
+    /// Exchanges the code unless this or another replica already has.
     async fn exchange_once(
         &self,
         client: IpAddr,
@@ -260,19 +257,19 @@ impl Accounts {
             }
             Ok(outcome) => outcome?,
             Err(_) => {
-                let detail = "exchange and user together took too long".to_owned();
+                let detail = "exchanging the code and fetching the user took too long".to_owned();
                 return Err(IdpError { kind: IdpErrorKind::Timeout, code_spent: true, detail }.into());
             }
         };
-        // The new grant is dropped, not revoked: a revocation would end the user's other sessions.
+        // The new grant is dropped instead of revoked, because revoking it would end the user's other sessions.
         let too_many = |wait| self.limited(LimitName::SignInsPerUser, wait);
         self.rate_limits.exchange_of(user.id).map_err(too_many)?;
         self.save_grant(network, &user, &grant).await?;
         Ok(user)
     }
 
-    /// Stores the grant of a sign-in. A revocation of the user's former grant that is being sent ends all of the user's tokens at
-    /// the provider. So this waits for its end, and then checks that the new grant still works.
+    /// Stores the grant of a sign-in. If a revocation of the user's previous grant is on its way, it ends all of the user's
+    /// tokens at the provider. So this waits for it to finish, then checks that the new grant still works.
     async fn save_grant(&self, network: Option<Subject>, user: &User, grant: &Grant) -> Result<(), SignInError> {
         let sealed = self.seal(user, grant)?;
         let mut verified = None;
@@ -288,7 +285,7 @@ impl Accounts {
                     match self.sources.provider.user(network, &grant.access_token).await {
                         Ok(_) => verified = Some(tries),
                         Err(IdpError { kind: IdpErrorKind::Unauthorized, .. }) => {
-                            info!(user = %user.id, "a revocation has ended the grant of this sign-in; the user has to sign in again");
+                            info!(user = %user.id, "this sign-in's grant was revoked meanwhile; the user has to sign in again");
                             return Err(SignInError::Rejected);
                         }
                         Err(error) => return Err(mark_code_spent(error).into()),
@@ -296,7 +293,7 @@ impl Accounts {
                 }
             }
         }
-        let detail = "the revocation of the user's former grant does not come to an end".to_owned();
+        let detail = "the user's previous grant is still being revoked".to_owned();
         Err(IdpError { kind: IdpErrorKind::Unavailable, code_spent: true, detail }.into())
     }
 
@@ -308,13 +305,13 @@ impl Accounts {
     }
 }
 
-/// After the exchange the code is spent, whatever the next call says. A token that is refused right after it was issued is reported
-/// as a failure of the provider, but counts as a refused sign-in: the user may have withdrawn their consent in between.
+/// After the exchange the code is spent, whatever the next call returns. A token that is refused right after it was issued is
+/// reported as the provider's failure, but counts as a refused sign-in: the user may have withdrawn their consent in between.
 fn mark_code_spent(error: IdpError) -> IdpError {
     IdpError { code_spent: true, ..error }
 }
 
-/// Identifies an exchange. Each part is preceded by its length, so that two different attempts never give the same bytes.
+/// Identifies an exchange. Each part is preceded by its length, so that different attempts never produce the same bytes.
 fn code_hash(code: &SecretString, verifier: Option<&SecretString>, redirect_uri: &str) -> CodeHash {
     let mut context = digest::Context::new(&digest::SHA256);
     let verifier = verifier.map_or("", |verifier| verifier.expose_secret());

@@ -1,5 +1,5 @@
-//! The open connections of the admin listener. There is a bound to them, and at the bound one that has sent no request makes room, so
-//! that connections which say nothing cannot shut Prometheus and orchestrators out.
+//! The open connections of the admin listener. Their number is limited. At the limit, one that has not sent a request makes
+//! room, so that idle connections cannot lock out Prometheus and orchestrators.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,13 +8,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-/// Connections at once.
+/// The most connections at a time.
 const CONNECTIONS: usize = 32;
 
-/// How far a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AdminPhase {
-    /// Its request has not arrived.
+    /// Its request has not arrived yet.
     Waiting,
     /// Its request is being answered.
     Working,
@@ -26,27 +25,27 @@ enum AdminPhase {
 #[derive(Default)]
 pub(super) struct AdminConnections {
     open: VecDeque<(AbortHandle, ConnectionProgress)>,
-    /// Told when a request was answered.
+    /// Notified when a request was answered.
     answered: Arc<Notify>,
 }
 
-/// How far a connection has come, for the connection and for the list.
+/// The phase of a connection, shared between the connection and the list.
 #[derive(Clone)]
 pub(super) struct ConnectionProgress {
     phase: Arc<AtomicU8>,
     answered: Arc<Notify>,
 }
 
-/// A request that is being answered, until this is dropped.
+/// A request in progress, until this is dropped.
 pub(super) struct RequestInWork<'a>(&'a ConnectionProgress);
 
 impl AdminConnections {
-    /// Waits until there is room for another connection. At the bound, one that works on no request is ended for it.
+    /// Waits until there is room for another connection. At the limit, closes one that has no request in progress.
     pub(super) async fn make_room(&mut self) {
         self.open.retain(|(task, _)| !task.is_finished());
         while self.open.len() >= CONNECTIONS {
             let Some(index) = evictable(&self.open.iter().map(|(_, progress)| progress.phase())) else {
-                // Every request that is worked on is answered soon.
+                // Every request in progress is answered soon.
                 self.answered.notified().await;
                 self.open.retain(|(task, _)| !task.is_finished());
                 continue;
@@ -67,15 +66,15 @@ impl AdminConnections {
     }
 }
 
-/// Which of these connections, oldest first, is ended for a new one: the oldest that has sent no request, else the oldest that does
-/// not take its response. `None` if all are being answered.
+/// Which of these connections, oldest first, makes room for a new one: the oldest without a request, or else the oldest that is
+/// not reading its response. `None` if all are being answered.
 fn evictable(phases: &(impl Iterator<Item = AdminPhase> + Clone)) -> Option<usize> {
     let oldest = |wanted| phases.clone().position(|phase| phase == wanted);
     oldest(AdminPhase::Waiting).or_else(|| oldest(AdminPhase::Responding))
 }
 
 impl ConnectionProgress {
-    /// Notes that the request has arrived, and that it was answered when the guard is dropped.
+    /// Records that the request has arrived and, once the guard is dropped, that it was answered.
     pub(super) fn work(&self) -> RequestInWork<'_> {
         self.phase.store(AdminPhase::Working as u8, Ordering::Relaxed);
         RequestInWork(self)

@@ -1,5 +1,5 @@
-//! `GET /health`: the store is read and written, which decides; the provider and the bot are reported, and decide nothing: a restart
-//! of this service would mend neither. The ids of the keys tell whether a change of keys has reached this process.
+//! `GET /health`. Only reading and writing the store decides the result. The provider and the bot are reported too, but
+//! restarting this service would fix neither. The IDs of the keys tell whether a change of keys has reached this process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use tokio::time::timeout;
 
 use crate::app::App;
 
-/// The store is probed at most once in this span, for all who ask.
+/// How often the store is probed at most, however many ask.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
-/// A store that takes longer than this for a row fails.
+/// How long the store may take to read and write a row.
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Finds out whether the store can be read and written.
@@ -29,7 +29,7 @@ pub(super) struct StoreProbe {
 pub(super) struct ProbeOutcome {
     read: std::result::Result<(), String>,
     write: std::result::Result<(), String>,
-    /// Damage counts although this row can be read: others cannot.
+    /// Damage counts even if this row can be read, because others cannot.
     problem: Option<&'static str>,
 }
 
@@ -39,7 +39,7 @@ impl ProbeOutcome {
         self.read.is_ok() && self.write.is_ok()
     }
 
-    /// Whether nothing is known to be wrong.
+    /// Whether there is no known problem.
     pub(super) fn is_ok(&self) -> bool {
         self.is_up() && self.problem.is_none()
     }
@@ -64,7 +64,7 @@ impl StoreProbe {
     }
 }
 
-/// What is wrong with the store beyond one failure, in a word that stays the same.
+/// A stable name for a problem with the store that goes beyond one failure.
 fn problem(app: &App) -> Option<&'static str> {
     let metrics = app.store.metrics();
     match (metrics.damaged.get(), metrics.file_lost.get()) {
@@ -106,17 +106,17 @@ fn provider(app: &App) -> Value {
     });
     let (status, reason) = match state.last_call {
         _ if !open.is_empty() => {
-            ("failing", Some("it failed too often, so these calls are not made for a while: see `circuits_open`"))
+            ("failing", Some("it failed too often, so these calls are paused: see `circuits_open`"))
         }
         _ if state.budget_remaining == 0 => {
-            ("failing", Some("it refused too many calls in ten minutes, so none is made for now"))
+            ("failing", Some("it refused too many calls within ten minutes, so calls are paused"))
         }
         _ if !state.can_sign_in => {
-            ("failing", Some("it refused too many sign-ins in ten minutes, so nobody can sign in for now"))
+            ("failing", Some("it refused too many sign-ins within ten minutes, so nobody can sign in for now"))
         }
-        None => ("unknown", Some("it was not called since the start")),
+        None => ("unknown", Some("not called since startup")),
         Some((_, ProviderOutcome::Answered | ProviderOutcome::Abandoned, _)) => ("ok", None),
-        Some(_) => ("failing", Some("its last call did not succeed: see `last_call`")),
+        Some(_) => ("failing", Some("the last call failed: see `last_call`")),
     };
     json!({
         "status": status,
@@ -131,9 +131,9 @@ fn bot(app: &App) -> Value {
     let now = app.clock.now();
     let reported = app.views.status.last_known_health(Health::latest_report).flatten();
     let (status, reason) = match reported {
-        None => ("unknown", Some("no process of the bot has sent a heartbeat that is still known")),
+        None => ("unknown", Some("no heartbeat from the bot is on record")),
         Some(reported) if is_silent(reported, now) => {
-            ("silent", Some("no process of the bot has sent a heartbeat for 90 seconds"))
+            ("silent", Some("no heartbeat from the bot in the last 90 seconds"))
         }
         Some(_) => ("ok", None),
     };

@@ -1,6 +1,6 @@
-//! The admin listener: what operators, Prometheus and orchestrators ask. It has a thread and a runtime of its own, so that it neither
-//! delays the service nor waits for it, and it goes on answering while the service drains. Each connection carries one request and
-//! has one time limit for everything; those that send no request make room for others.
+//! The admin listener, for operators, Prometheus and orchestrators. It has its own thread and runtime, so that it neither
+//! delays the service nor waits for it, and it keeps answering while the service drains. Each connection carries one request
+//! and has one time limit for everything; those without a request make room for others.
 
 mod connections;
 mod health;
@@ -26,7 +26,7 @@ use connections::{AdminConnections, ConnectionProgress};
 use respond::AdminService;
 pub(crate) use respond::SERVICE;
 
-/// How long a connection may take from its beginning to its end.
+/// How long a connection may last.
 const CONNECTION_LIMIT: Duration = Duration::from_secs(20);
 /// How long the headers of its request may take to arrive.
 const HEADER_LIMIT: Duration = Duration::from_secs(2);
@@ -35,7 +35,7 @@ const HEADERS: usize = 64;
 /// How long accepting pauses after an error.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// The admin listener cannot listen where it was told to.
+/// The admin listener cannot listen on its address.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "cannot listen on {address} for metrics and health: {cause}; {}, or set admin.listen to another address, or to \"off\"",
@@ -46,14 +46,15 @@ pub struct AdminListenError {
     cause: io::Error,
 }
 
-/// Binds the admin listener, unless it is switched off. If the default address is taken, the service runs without it.
+/// Binds the admin listener, unless it is turned off. If the default address is in use, the service runs without it.
 pub fn bind(config: AdminConfig) -> Result<Option<TcpListener>, AdminListenError> {
     let Some(address) = config.listen else { return Ok(None) };
     match TcpListener::bind(address) {
         Ok(listener) => Ok(Some(listener)),
         Err(cause) if config.is_set => Err(AdminListenError { address, cause }),
         Err(error) => {
-            warn!(%error, "the service runs without /metrics and /health: {address} is taken; set admin.listen to another address, or to \"off\"");
+            warn!(%error, "running without /metrics and /health, because {address} is in use; set admin.listen to another \
+            address, or to \"off\"");
             Ok(None)
         }
     }
@@ -66,7 +67,6 @@ pub struct AdminServer {
     _stop: DropGuard,
 }
 
-/// Starts to answer for this app.
 pub fn start(listener: TcpListener, app: Arc<App>) -> io::Result<AdminServer> {
     let address = listener.local_addr()?;
     listener.set_nonblocking(true)?;
@@ -80,7 +80,7 @@ pub fn start(listener: TcpListener, app: Arc<App>) -> io::Result<AdminServer> {
                 Err(error) => error!(%error, "the admin listener cannot be used"),
             }
         });
-        // A check of a store that hangs must not hold up the end of the process.
+        // A probe of a store that hangs must not delay the end of the process.
         runtime.shutdown_background();
     };
     std::thread::Builder::new().name("companion-admin".to_owned()).spawn(work)?;
@@ -96,7 +96,7 @@ async fn accept(listener: tokio::net::TcpListener, service: Arc<AdminService>, s
         let progress = connections.progress();
         let task = tokio::spawn(serve(Arc::clone(&service), stream, own_address, progress.clone()));
         connections.add(task.abort_handle(), progress);
-        // It gets its turn before another one may take its place.
+        // Let it run before another one may take its place.
         tokio::task::yield_now().await;
         io::Result::Ok(())
     };
@@ -106,13 +106,13 @@ async fn accept(listener: tokio::net::TcpListener, service: Arc<AdminService>, s
             accepted = next() => accepted,
         };
         if let Err(error) = accepted {
-            debug!(%error, "a connection to the admin listener was gone before it was served");
+            debug!(%error, "a connection to the admin listener closed before it was served");
             tokio::time::sleep(ACCEPT_PAUSE).await;
         }
     }
 }
 
-/// Serves one request. `own_address` is the one of ours that the client has connected to.
+/// Serves one request. `own_address` is our address that the client connected to.
 async fn serve(
     service: Arc<AdminService>,
     stream: tokio::net::TcpStream,

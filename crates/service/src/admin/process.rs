@@ -1,11 +1,11 @@
-//! The process itself, as Linux tells of it. What cannot be read is left out.
+//! The process itself, as Linux reports it. Values that cannot be read are left out.
 
 use std::fs::read_to_string;
 use std::time::Duration;
 
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct ProcessStats {
-    /// Time on a processor, for itself and in the kernel.
+    /// CPU time, in the process and in the kernel.
     pub(super) cpu: Option<Duration>,
     pub(super) resident_bytes: Option<u64>,
     pub(super) open_files: Option<usize>,
@@ -14,7 +14,7 @@ pub(super) struct ProcessStats {
     pub(super) started: Option<f64>,
 }
 
-/// How many ticks of the kernel's statistics there are in a second; Linux has promised 100 to programs for decades.
+/// Ticks per second in the kernel's statistics; Linux has promised programs 100 for decades.
 const TICKS: u64 = 100;
 
 impl ProcessStats {
@@ -37,24 +37,24 @@ fn seconds(boot: u64, ticks: u64) -> f64 {
     boot as f64 + ticks as f64 / TICKS as f64
 }
 
-/// Of `/proc/self/stat`, in ticks.
+/// From `/proc/self/stat`, in ticks.
 #[derive(Debug, PartialEq, Eq)]
 struct StatFields {
     cpu: u64,
-    /// Since the machine was started.
+    /// Since the machine booted.
     started: u64,
 }
 
 impl StatFields {
     fn parse(stat: &str) -> Option<Self> {
-        // The name of the program is in brackets and may contain anything.
+        // The program's name is in brackets and may contain anything.
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
         Some(Self { cpu: number(11)? + number(12)?, started: number(19)? })
     }
 }
 
-/// The first number on the line that begins like this.
+/// The first number on the line that starts like this.
 fn number_after(text: &str, beginning: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(beginning))?;
     line.split_whitespace().next()?.parse().ok()

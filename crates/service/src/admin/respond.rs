@@ -1,4 +1,5 @@
-//! What the admin listener answers: small JSON, or text for Prometheus. None of it is in the API's envelope, and no page may read it.
+//! The answers of the admin listener: small JSON, or text for Prometheus. None of it uses the API's envelope, and no page may
+//! read it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,12 +19,12 @@ use super::{health, scrape};
 use crate::app::App;
 use crate::http::date;
 
-/// How long a scrape waits for what is asked of the store.
+/// How long a scrape waits for the store.
 const SCRAPE_WAIT: Duration = Duration::from_secs(2);
-/// How often what goes through whole tables is counted.
+/// How often whole tables are counted.
 const CENSUS_EVERY: Duration = Duration::from_mins(1);
 
-/// How this service calls itself.
+/// The name this service goes by.
 pub(crate) const SERVICE: &str = "bot-companion";
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -40,7 +41,7 @@ impl AdminService {
         Self { probe, census: SharedCheck::new(CENSUS_EVERY, app.clock.clone()), app }
     }
 
-    /// Answers a request that came to this address of ours.
+    /// Answers a request to this address of ours.
     pub(super) async fn respond<B>(&self, request: &Request<B>, own_address: IpAddr) -> Response<Full<Bytes>> {
         let mut response = self.route(request, own_address).await;
         response.headers_mut().insert(header::DATE, date::header(self.app.clock.now()));
@@ -49,11 +50,11 @@ impl AdminService {
 
     async fn route<B>(&self, request: &Request<B>, own_address: IpAddr) -> Response<Full<Bytes>> {
         if !is_for_us(request, own_address) {
-            let why = "ask by a loopback name, or by the address of this listener";
+            let why = "use a loopback name or this listener's own address";
             return error(StatusCode::FORBIDDEN, "host_invalid", why);
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let mut response = error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "there is only GET");
+            let mut response = error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "only GET is supported");
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
             return response;
         }
@@ -65,7 +66,7 @@ impl AdminService {
             }
             "/readyz" => answer(StatusCode::OK, &self.readiness("ready")),
             "/health" => self.health().await,
-            _ => error(StatusCode::NOT_FOUND, "not_found", "there are /metrics, /health, /livez and /readyz"),
+            _ => error(StatusCode::NOT_FOUND, "not_found", "try /metrics, /health, /livez or /readyz"),
         }
     }
 
@@ -79,7 +80,7 @@ impl AdminService {
         }
     }
 
-    /// Also says who answers, so that `healthcheck` is not satisfied by another service.
+    /// Also says who answers, so that `healthcheck` does not accept another service.
     fn readiness(&self, status: &str) -> Value {
         json!({"status": status, "service": SERVICE, "listen": self.app.config.http.listen.to_string()})
     }
@@ -102,7 +103,7 @@ impl AdminService {
     }
 }
 
-/// Whether a request names this machine, or the address of ours that it came to. A page elsewhere that lets its own name lead here
+/// Whether a request names this machine, or the address of ours that it came to. A page elsewhere that points its own name here
 /// (DNS rebinding) still sends that name.
 fn is_for_us<B>(request: &Request<B>, own_address: IpAddr) -> bool {
     let is_ours = |host: &[u8]| {
@@ -110,7 +111,7 @@ fn is_for_us<B>(request: &Request<B>, own_address: IpAddr) -> bool {
     };
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let named = match (hosts.next(), hosts.next()) {
-        // Only HTTP/1.0 may leave it out, and no browser speaks that.
+        // Only HTTP/1.0 can leave it out, and no browser speaks that.
         (None, _) => request.version() == Version::HTTP_10,
         (Some(host), None) => is_ours(host.as_bytes()),
         (Some(_), Some(_)) => false,

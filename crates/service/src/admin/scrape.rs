@@ -15,16 +15,16 @@ use telemetry::metrics::{
 use super::process::ProcessStats;
 use crate::app::App;
 
-/// Up to this many shards have a series of their own.
+/// Up to this many shards get their own series.
 const MOST_SHARDS: usize = 1_000;
 
-/// What is counted in the store, rarely.
+/// Counts from the store that are only updated rarely.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Census {
     sessions: Option<u64>,
     unreadable_grants: Option<u64>,
     bytes: Option<StoreBytes>,
-    /// `None` if the store could not be asked; the time is 0 if there was no backup.
+    /// `None` if the store could not be reached; the time is 0 if there was no backup.
     last_backup: Option<Time>,
 }
 
@@ -169,7 +169,7 @@ fn bot(text: &mut Exposition, app: &App) {
         shard_ages(text, health, now);
         health.shards.len()
     });
-    // Before the first look at the bot's health, no shard is known.
+    // No shard is known before the first look at the bot's health.
     text.value(list::FEED_SHARDS, shards.unwrap_or(0));
 }
 
@@ -201,7 +201,7 @@ fn machine(text: &mut Exposition, app: &App) {
     text.value_if_any(list::PROCESS_START, process.started);
 }
 
-/// The file system that the database is on. Its folder is asked: the file itself may be gone.
+/// The database's file system. This asks for its folder, because the file itself may be gone.
 fn disk_of(database: &Path) -> Option<rustix::fs::StatVfs> {
     let folder = database.parent().filter(|folder| !folder.as_os_str().is_empty());
     rustix::fs::statvfs(folder.unwrap_or(Path::new("."))).ok()

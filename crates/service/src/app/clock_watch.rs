@@ -1,5 +1,5 @@
-//! Watches the clock: whether it was set, and whether the database's agrees with it. What follows is decided in
-//! `domain/trusted_time.rs`; here it is logged and counted.
+//! Watches whether the clock was set, and whether it agrees with the database's. `domain/trusted_time.rs` decides what follows
+//! from that; here it is logged and counted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,12 +22,12 @@ pub struct ClockWatch {
 }
 
 impl ClockWatch {
-    /// With the clock of this store as a witness, if it has one.
+    /// Uses this store's clock as a witness, if it has one.
     pub fn new(clock: Clock, store: Arc<dyn Store>, metrics: Arc<Metrics>) -> Self {
         Self { clock, store, metrics, steps: Throttle::default(), disputes: Throttle::default() }
     }
 
-    /// Looks again and again; never ends.
+    /// Never ends.
     pub async fn run(&self) {
         let mut looks = tokio::time::interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -64,18 +64,20 @@ impl ClockWatch {
                         warn!(
                             seconds,
                             times,
-                            "the system clock jumped; the service follows it, but nothing expires until the new time has stood for 5 minutes"
+                            "the system clock jumped; the service follows it, but nothing expires until the new time has held \
+                             for 5 minutes"
                         );
                     } else {
                         warn!(
                             seconds,
                             times,
-                            "the system clock jumped; the old time goes on, and nothing expires, until the new time has stood for 5 minutes"
+                            "the system clock jumped; the service keeps the old time, and nothing expires, until the new time \
+                             has held for 5 minutes"
                         );
                     }
                 }
             }
-            ClockEvent::Returned => info!("the system clock is back at the time that the service has kept"),
+            ClockEvent::Returned => info!("the system clock is back at the service's time"),
             ClockEvent::Believed => {
                 warn!("the system clock has kept its new time for 5 minutes; the service follows it now");
             }
@@ -90,7 +92,8 @@ impl ClockWatch {
                     warn!(
                         seconds,
                         times,
-                        "the database's clock is this far ahead of this machine's; nothing expires until they agree: run NTP on both"
+                        "the database's clock is this far ahead of this machine's; nothing expires until they agree: run NTP \
+                         on both"
                     );
                 }
             }
@@ -110,7 +113,7 @@ mod tests {
 
     use super::*;
 
-    /// Collects what would be logged.
+    /// Collects log lines.
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -133,7 +136,7 @@ mod tests {
             let format = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone());
             tracing::Dispatch::new(format.finish())
         };
-        // With a single listener, `tracing` lets whichever thread meets a log line first decide that nobody listens to it.
+        // With a single listener, `tracing` lets the first thread that reaches a log line decide that nobody listens to it.
         let _second = listen();
         let _guard = tracing::dispatcher::set_default(&listen());
         let folder = TestFolder::new();
@@ -160,7 +163,7 @@ mod tests {
         let jump = &lines()[..];
         assert_eq!(jump.len(), 1, "{jump:?}");
         assert!(jump[0].contains("WARN") && jump[0].contains("the system clock jumped"), "{jump:?}");
-        assert!(jump[0].contains("seconds=864000") && jump[0].contains("the old time goes on"), "{jump:?}");
+        assert!(jump[0].contains("seconds=864000") && jump[0].contains("the service keeps the old time"), "{jump:?}");
         clock.set(-864_000);
         watch.look().await;
         assert!(lines().len() == 2 && lines()[1].contains("the system clock is back"), "{:?}", lines());

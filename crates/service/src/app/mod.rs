@@ -1,6 +1,7 @@
 //! The service without its sockets: everything a handler can reach, built by one function for production and tests alike.
 //!
-//! `recorder` records how the bot does, and `clock_watch` whether the clock was set. `uploads`: what bots are sending.
+//! `recorder` records the bot's health, `clock_watch` notices when the clock is set, and `uploads` tracks what bots are
+//! sending.
 
 mod clock_watch;
 mod recorder;
@@ -38,34 +39,32 @@ use clock_watch::ClockWatch;
 use recorder::Recorder;
 pub use uploads::{SnapshotPermit, Uploads};
 
-/// How often the use of sessions is saved and grants are revoked, and how often expired sessions are deleted.
+/// How often uses of sessions are saved and grants revoked, and how often expired sessions are deleted.
 const FLUSH_EVERY: Duration = Duration::from_secs(5);
 const SWEEP_EVERY: Duration = Duration::from_mins(1);
 
 /// What a handler can reach: the [`Sources`], which it derefs to, and what is built on them.
 pub struct App {
     pub(crate) sources: Sources,
-    /// What was set at the start.
+    /// The configuration at startup.
     pub config: Config,
-    /// The settings that a reload can change, such as limits and origins.
+    /// The settings that a reload can change, like limits and origins.
     pub current: CurrentConfig,
     pub rate_limits: Arc<RateLimits>,
-    /// How many requests may be handled at the same time.
     pub request_permits: Semaphore,
-    /// Cached responses.
     pub views: Arc<Views>,
-    /// People: sign-in, sessions, guild lists.
+    /// Users: sign-in, sessions, guild lists.
     pub accounts: Arc<Accounts>,
     pub live: Arc<Live>,
-    /// What the bot is sending.
+    /// What bots are sending right now.
     pub uploads: Arc<Uploads>,
     pub site: Site,
     pub recorder: Recorder,
     pub clock_watch: ClockWatch,
-    /// The key file that was made when this was built, if one was.
+    /// The key file, if this process created it.
     new_key: Option<PathBuf>,
     shutting_down: AtomicBool,
-    /// The check behind `/livez` and the watchdog: whether the threads that serve requests answer.
+    /// The check behind `/livez` and the watchdog: whether the worker threads respond.
     pub liveness: Arc<Liveness>,
 }
 
@@ -80,20 +79,19 @@ impl Deref for App {
 /// Why the service cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The key file beside the database.
+    /// The key file next to the database cannot be used.
     #[error(transparent)]
     Key(#[from] keyfile::KeyFileError),
-    /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The keys are of no use.
+    /// The keys cannot be used.
     #[error("secrets.keys: {0}")]
     Vault(#[from] VaultError),
-    /// The bot's picture.
+    /// The bot's picture cannot be used.
     #[error(transparent)]
     Icon(#[from] IconError),
-    /// The client for the provider cannot be made.
-    #[error("the client for the identity provider cannot be made: {0}")]
+    /// The provider's client cannot be set up.
+    #[error("the identity provider's client cannot be set up: {0}")]
     Provider(String),
 }
 
@@ -145,18 +143,18 @@ impl App {
         })
     }
 
-    /// The keys that a changed configuration names, ready for [`App::apply`].
+    /// The keys in a changed configuration, ready for [`App::apply`].
     pub fn prepare_keys(&self, config: &Config) -> Result<VaultKeys, BuildError> {
         if !config.secrets.is_empty() {
             return Ok(VaultKeys::new(&config.secrets)?);
         }
-        // A start makes a key where there is none; a service that runs already does not.
+        // Only startup creates a missing key; a running service does not.
         let database = store::local_file(&config.store.url).ok_or(VaultError::NoKey)?;
         let key = keyfile::load(&keyfile::beside(&database))?.ok_or(VaultError::NoKey)?;
         Ok(VaultKeys::new(&[key])?)
     }
 
-    /// Puts a changed configuration into force, as far as a running service can take it over; `keys` if they have changed.
+    /// Applies what a running service can take over from a changed configuration; `keys` if they have changed.
     pub fn apply(self: &Arc<Self>, config: &Config, keys: Option<VaultKeys>) {
         let before = self.current.get().limits.concurrent_requests;
         self.current.replace(config);
@@ -171,7 +169,7 @@ impl App {
         if now < before {
             let surplus = saturating::to_u32(before - now);
             let app = Arc::clone(self);
-            // Permits that are in use are taken away when they come back.
+            // Permits in use are removed once they are returned.
             self.background.spawn(async move {
                 if let Ok(permits) = app.request_permits.acquire_many(surplus).await {
                     permits.forget();
@@ -180,12 +178,12 @@ impl App {
         }
     }
 
-    /// The ids of the keys that open grants; the first one also seals.
+    /// The IDs of the keys that decrypt grants; the first one also encrypts.
     pub fn key_ids(&self) -> Vec<String> {
         self.vault.key_ids()
     }
 
-    /// How many grants cannot be read, because the key that encrypted them is not configured, and the ids of those keys.
+    /// How many grants cannot be decrypted because their key is not configured, and the IDs of those keys.
     pub async fn unreadable_grants(&self) -> store::Result<(u64, Vec<String>)> {
         let grants = self.store.grants_by_key().await?;
         let known = self.key_ids();
@@ -194,26 +192,25 @@ impl App {
         Ok((unknown.iter().map(|(_, count)| count).sum(), unknown.into_iter().map(|(id, _)| id).collect()))
     }
 
-    /// The key file that was made when this was built, if one was.
+    /// The key file, if this process created it.
     pub fn new_key(&self) -> Option<&Path> {
         self.new_key.as_deref()
     }
 
-    /// Begins the shutdown: `/ready` says so, and a load balancer should send requests elsewhere.
+    /// Begins the shutdown: `/ready` starts to fail, so that load balancers send requests elsewhere.
     pub fn begin_shutdown(&self) {
         self.shutting_down.store(true, Ordering::SeqCst);
     }
 
-    /// Whether the shutdown has begun.
     pub fn is_shutting_down(&self) -> bool {
         self.shutting_down.load(Ordering::Relaxed)
     }
 
-    /// Runs the periodic tasks until the returned task is aborted: saves uses of sessions, deletes expired ones, revokes grants,
-    /// records how the bot does, and watches the clock.
+    /// Runs the periodic tasks until the returned task is aborted: saves uses of sessions, deletes expired ones, revokes
+    /// grants, records the bot's health, and watches the clock.
     pub fn run_periodic_tasks(self: &Arc<Self>) -> tokio::task::JoinHandle<()> {
         let app = Arc::clone(self);
-        // Beside each other: a slow write of the one does not delay the other.
+        // Side by side, so that a slow write in one does not delay the other.
         tokio::spawn(async move {
             tokio::join!(app.flush_and_sweep(), app.recorder.run(), app.clock_watch.run());
         })
@@ -222,7 +219,7 @@ impl App {
     async fn flush_and_sweep(&self) {
         let mut flush = tokio::time::interval(FLUSH_EVERY);
         let mut sweep = tokio::time::interval(SWEEP_EVERY);
-        // A store that was away for minutes is not asked once for each turn that was missed.
+        // After minutes without a store, missed turns are not made up for.
         flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -235,12 +232,12 @@ impl App {
                     self.audit.flush(false).await;
                 }
                 _ = sweep.tick() => {
-                    // This removes what an upload left in a crash, too.
+                    // This also removes what an upload left behind in a crash.
                     self.uploads.clean_up();
                     match self.accounts.sweep().await {
                         Ok(0) => {}
-                        Ok(swept) => debug!(swept, "expired sessions swept"),
-                        Err(error) => warn!(%error, "expired sessions could not be swept; trying again in a minute"),
+                        Ok(swept) => debug!(swept, "expired sessions deleted"),
+                        Err(error) => warn!(%error, "expired sessions could not be deleted; retrying in a minute"),
                     }
                 }
             }
@@ -253,7 +250,7 @@ impl App {
         tokio::spawn(async move { views.keep_warm().await })
     }
 
-    /// Tells live streams what changes until the returned task is aborted.
+    /// Tells live streams about changes until the returned task is aborted.
     pub fn run_live(self: &Arc<Self>) -> tokio::task::JoinHandle<()> {
         let live = Arc::clone(&self.live);
         tokio::spawn(async move { live.run().await })
@@ -276,7 +273,7 @@ impl App {
     }
 }
 
-/// The client for the provider; nothing is called yet.
+/// The provider's client; makes no calls yet.
 pub(crate) fn provider(config: &Config, clock: &Clock) -> Result<Provider, BuildError> {
     Provider::new(ProviderOptions {
         base_url: config.idp.base_url.clone(),
@@ -292,7 +289,7 @@ pub(crate) fn provider(config: &Config, clock: &Clock) -> Result<Provider, Build
     .map_err(|error| BuildError::Provider(error.to_string()))
 }
 
-/// Where the store is a file of ours and no key is given, one is made beside it; then its path is given, too.
+/// If the store is a file of ours and no key is configured, creates a key file next to it and returns its path too.
 fn vault(config: &Config) -> Result<(Vault, Option<PathBuf>), BuildError> {
     if !config.secrets.is_empty() {
         return Ok((Vault::new(&config.secrets)?, None));

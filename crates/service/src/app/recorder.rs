@@ -1,6 +1,6 @@
-//! Records how the bot does: looks at its health every few seconds, writes each minute once it has ended, and opens and ends
-//! incidents. Every replica does so; the store makes sure that a minute counts once. While nothing can be read or written, and while
-//! no replica runs, nothing is known, and nothing is recorded.
+//! Records the bot's health: checks it every few seconds, writes each minute once it is over, and opens and closes incidents.
+//! Every replica does this; the store makes sure that a minute counts once. While nothing can be read or written, and while no
+//! replica runs, there is no data.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use telemetry::log_throttle::Throttle;
 use tokio::sync::Mutex;
 use tracing::{debug, info, warn};
 
-/// How often the bot's health is looked at: as often as a process of the bot reports.
+/// How often to check the bot's health: as often as a bot process reports.
 const LOOK_EVERY: Duration = Duration::from_secs(15);
-/// If nobody has looked for longer than this, the machine slept, or its clock was set: what was before is not known.
+/// After a longer gap between two checks, the machine was asleep or its clock was set, so the time in between is unknown.
 const LONGEST_GAP: Duration = Duration::from_mins(1);
 
 pub struct Recorder {
@@ -27,16 +27,16 @@ pub struct Recorder {
     refusals: Throttle,
 }
 
-/// What a replica remembers from one look to the next.
+/// What a replica remembers between checks.
 #[derive(Default)]
 struct RecorderWatch {
-    /// Since when it watches without a gap; `None` if it could not look last time.
+    /// Since when it has watched without a gap; `None` if the last check failed.
     since: Option<Time>,
-    /// When it last looked, by both faces of the clock.
+    /// When it last checked, in clock time and in ticks.
     looked: Option<(Time, Duration)>,
-    /// The last minute that it wrote.
+    /// The last minute it wrote.
     minute: Option<Time>,
-    /// How the bot did when it last wrote: state, silent shards, all shards.
+    /// The bot's health when it last wrote: state, silent shards, all shards.
     written: Option<(BotState, u32, u32)>,
     /// The newest minute in the store, and when it was first seen there.
     newest: Option<(Time, Duration)>,
@@ -47,7 +47,7 @@ impl Recorder {
         Self { store, clock, watch: Mutex::default(), failures: Throttle::default(), refusals: Throttle::default() }
     }
 
-    /// Records again and again; never ends.
+    /// Never ends.
     pub async fn run(&self) {
         let mut looks = tokio::time::interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -57,14 +57,14 @@ impl Recorder {
         }
     }
 
-    /// Looks at the bot's health, and records what is due.
+    /// Checks the bot's health, and records what is due.
     pub async fn record(&self) {
         let mut watch = self.watch.lock().await;
         if let Err(error) = self.try_record(&mut watch).await {
-            // The bot cannot have reported anything, either.
+            // The bot cannot have reported anything either.
             watch.since = None;
             if let Some(times) = self.failures.count(self.clock.ticks()) {
-                warn!(%error, times, "the bot's history could not be recorded; how it does is unknown meanwhile");
+                warn!(%error, times, "the bot's history could not be recorded; this period will have no data");
             }
         }
     }
@@ -72,7 +72,7 @@ impl Recorder {
     async fn try_record(&self, watch: &mut RecorderWatch) -> Result<()> {
         let (now, ticks) = self.clock.read();
         let since = watch.look(now, ticks);
-        // Not the cached status: it may be stale while this replica hears nothing of the others.
+        // Not the cached status, which may be stale while this replica hears nothing from the others.
         let health = self.store.health().await?;
         let Some(seen) = observe(&health, since, now) else { return Ok(()) };
         let minute = minute_to_record(&seen, since).filter(|minute| watch.minute != Some(minute.begins));
@@ -96,14 +96,17 @@ impl Recorder {
     }
 
     fn refused(&self, watch: &RecorderWatch, recorded: &Recorded, ticks: Duration) {
-        // After the service was stopped for a while this is what happens first.
+        // This is also what happens first after the service was stopped for a while.
         let is_first = watch.newest.is_none_or(|(newest, _)| recorded.newest == Some(newest));
         if is_first {
-            debug!("the newest minute of the history is far from this machine's clock; waiting whether others record");
+            debug!(
+                "the newest minute in the history is far from this machine's clock; waiting to see whether another replica \
+            records"
+            );
         } else if let Some(times) = self.refusals.count(ticks) {
             warn!(
                 times,
-                "other replicas record the bot's history by clocks that are minutes away from this machine's, so it records \
+                "other replicas record the bot's history with clocks that are minutes off this machine's, so this one records \
                  nothing; synchronise the clocks"
             );
         }
@@ -111,7 +114,7 @@ impl Recorder {
 }
 
 impl RecorderWatch {
-    /// Looks at this moment; gives since when it watches.
+    /// Notes a check at this time. Returns since when it has watched.
     fn look(&mut self, now: Time, ticks: Duration) -> Time {
         let is_gap =
             |(at, then): (Time, Duration)| now.apart(at) > LONGEST_GAP || ticks.saturating_sub(then) > LONGEST_GAP;
@@ -122,7 +125,7 @@ impl RecorderWatch {
         *self.since.get_or_insert(now)
     }
 
-    /// The newest minute in the store, if it has been the same for so long that nobody else records.
+    /// The newest minute in the store, if it has not changed for so long that nobody else can be recording.
     fn unchanged(&self, ticks: Duration) -> Option<Time> {
         let is_old = |first_seen: Duration| ticks.saturating_sub(first_seen) >= ALONE_AFTER;
         self.newest.filter(|(_, first_seen)| is_old(*first_seen)).map(|(newest, _)| newest)
@@ -135,12 +138,12 @@ fn tell(incident: IncidentStep) {
             let (state, began) = (worst.name(), began.iso8601());
             info!(
                 state,
-                shards, shard_count, began, "an incident has begun: the bot, or some of its shards, is silent"
+                shards, shard_count, began, "an incident has started: the bot or some of its shards stopped reporting"
             );
         }
         IncidentStep::Ends(ended) => {
             let ended = ended.iso8601();
-            info!(ended, "the incident is over: every shard of the bot reports");
+            info!(ended, "the incident is over: all shards report again");
         }
         IncidentStep::Worsens { .. } | IncidentStep::Stays => {}
     }
@@ -150,7 +153,7 @@ fn tell(incident: IncidentStep) {
 mod tests {
     use domain::Heartbeat;
     use domain::feed::InstanceId;
-    use domain::health::ShardBeat;
+    use domain::health::ShardHeartbeat;
     use domain::trusted_time::Witness;
     use store::{self, Freshness, StoreOptions};
     use test_folder::TestFolder;
@@ -173,9 +176,9 @@ mod tests {
         let passes = async |seconds: u64| {
             for _ in 0..seconds / 30 {
                 let instance = InstanceId::parse("key", "a").unwrap();
-                let shards = vec![ShardBeat { id: 0, sent: None, acknowledged: None, latency: None }];
-                let beat = Heartbeat { instance, started_at, memory: 1, shard_count: 1, shards };
-                store.beat(beat, clock.now()).await.unwrap();
+                let shards = vec![ShardHeartbeat { id: 0, sent: None, acknowledged: None, latency: None }];
+                let heartbeat = Heartbeat { instance, started_at, memory: 1, shard_count: 1, shards };
+                store.record_heartbeat(heartbeat, clock.now()).await.unwrap();
                 recorder.record().await;
                 clock.advance(Duration::from_secs(30));
             }
@@ -183,7 +186,7 @@ mod tests {
         };
         let first = passes(180).await;
         assert!(!first.is_empty());
-        // The machine slept for two days, and the database's clock is not right.
+        // The machine was asleep for two days, and the database's clock is wrong.
         clock.advance(Duration::from_hours(48));
         clock.look(Witness::Says(clock.now().after(Duration::from_secs(90))));
         assert!(!clock.may_expire());

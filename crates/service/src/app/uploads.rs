@@ -1,4 +1,4 @@
-//! The bot's uploads in progress: limits on how many there are at once, and the clean-up after them.
+//! The bot's uploads in progress: how many there may be, and the clean-up after them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,32 +17,31 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-/// Snapshots that may be received at the same time.
+/// Snapshots received at the same time.
 const SNAPSHOTS: usize = 4;
-/// Requests of bots that may be in progress at the same time, without heartbeats.
+/// Bot requests in progress at the same time, not counting heartbeats.
 const REQUESTS: usize = 128;
-/// Heartbeats that may be in progress at the same time.
+/// Heartbeats in progress at the same time.
 const HEARTBEATS: usize = 128;
-/// Keys that are not cached and may be looked up in the store at the same time.
+/// Lookups of uncached keys in the store at the same time.
 const KEY_LOOKUPS: usize = 128;
 
-/// Whether a background task is cleaning up: none is, one is, one is and was asked to do so again.
+/// Whether a background task is cleaning up: no, yes, or yes and it was asked to start again.
 const IDLE: u8 = 0;
 const CLEANING: u8 = 1;
 const AGAIN: u8 = 2;
 
-/// The uploads in progress.
 pub struct Uploads {
-    /// Places for the requests of bots. They are not those of other requests, so that slow uploads hold up nobody else.
+    /// Permits for bots' requests. They are separate from other requests, so that slow uploads hold up nobody else.
     pub permits: FairPool,
-    /// Places for heartbeats: whatever else bots send, it must not make any of them look down.
+    /// Permits for heartbeats, so that no other upload can make a bot look down.
     pub heartbeats: FairPool,
-    /// Permits for looking up keys that are not cached, before it is known whose place a request would take.
+    /// Permits for looking up uncached keys, before it is known whose permit a request would use.
     pub key_lookups: Semaphore,
     /// For the log line about instances whose data is ignored.
     pub ignored: Throttles<InstanceId>,
     snapshots: FairPool,
-    /// What each key is sending a snapshot of.
+    /// The scopes that each key is sending a snapshot of.
     scopes: Mutex<HashSet<(TokenHash, Scope)>>,
     cleaning: AtomicU8,
     store: Arc<dyn Store>,
@@ -77,8 +76,8 @@ impl Uploads {
         }
     }
 
-    /// A permit for a snapshot, unless this key is sending the same one already, or there are as many as there may be. `revoked`
-    /// is cancelled when another key gets its place.
+    /// A permit for a snapshot, unless this key is already sending the same one or all permits are taken. `revoked` is
+    /// cancelled when another key takes it over.
     pub fn try_acquire(
         self: &Arc<Self>,
         scope: Scope,
@@ -86,8 +85,8 @@ impl Uploads {
         now: Duration,
         revoked: &CancellationToken,
     ) -> Option<SnapshotPermit> {
-        // Per key: one key's upload must not keep others from sending the same shard. The store decides between them at the commit,
-        // as it does between replicas.
+        // Per key, so that one key's upload cannot keep others from sending the same shard. At the commit the store decides
+        // between them, as it does between replicas.
         let scope = (key, scope);
         let mut scopes = self.scopes.lock();
         if scopes.contains(&scope) {
@@ -108,9 +107,9 @@ impl Uploads {
         self.scopes.lock().len()
     }
 
-    /// Deletes in the background what no read can see any more: one background task at a time, in small steps between other writes.
+    /// Deletes data that no read can see any more, in one background task at a time and in small steps between other writes.
     pub fn clean_up(self: &Arc<Self>) {
-        // A task that is about to end begins once more: what it was asked for may have come after its last look.
+        // A task that is about to end starts over, because the request may have come after its last look.
         if self.cleaning.swap(AGAIN, Ordering::SeqCst) != IDLE {
             return;
         }
@@ -130,14 +129,14 @@ impl Uploads {
         });
     }
 
-    /// Cleans up until nothing is left, or the process ends: then the rest is left to the next start.
+    /// Cleans up until nothing is left or the process ends, which leaves the rest to the next start.
     async fn clean_up_all(&self) {
         while !self.background.is_closing() {
             match self.store.clean_up(CLEAN_UP_BATCH).await {
                 Ok(0) => break,
                 Ok(_) => tokio::task::yield_now().await,
                 Err(error) => {
-                    warn!(%error, "what snapshots left behind could not be cleaned up; trying again in a minute");
+                    warn!(%error, "leftovers of unfinished snapshots could not be cleaned up; retrying in a minute");
                     break;
                 }
             }

@@ -1,4 +1,4 @@
-//! `bot-companion announce …`: what visitors of the status page are told. A running service notices within a second.
+//! `bot-companion announce …`: announcements on the status page. A running service notices changes within a second.
 
 use anyhow::ensure;
 use clap::{Args, Subcommand};
@@ -19,10 +19,10 @@ use super::{ConfigFile, print};
 pub(super) struct Announce {
     #[command(subcommand)]
     command: Option<AnnounceCommand>,
-    /// One line that says what visitors should know; at most 200 characters.
+    /// What visitors should know, in one line of at most 200 characters.
     #[arg(required = true)]
     title: Option<String>,
-    /// More about it, in one or more lines; at most 4,000 characters.
+    /// More details, at most 4,000 characters; may have several lines.
     #[arg(long, default_value = "", hide_default_value = true)]
     text: String,
     #[command(flatten)]
@@ -33,25 +33,25 @@ pub(super) struct Announce {
 
 #[derive(Debug, Subcommand)]
 enum AnnounceCommand {
-    /// List the announcements, the newest first.
+    /// List the announcements, newest first.
     List {
         #[command(flatten)]
         form: OutputForm,
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// Mark an announcement as over; it stays in the history.
+    /// Mark an announcement as over. It stays in the history.
     End {
-        /// Its number, from `announce list`.
+        /// The announcement's number, from `announce list`.
         id: u64,
         #[command(flatten)]
         form: OutputForm,
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// Remove an announcement, as if it had never been posted.
+    /// Remove an announcement, including from the history.
     Remove {
-        /// Its number, from `announce list`.
+        /// The announcement's number, from `announce list`.
         id: u64,
         #[command(flatten)]
         form: OutputForm,
@@ -78,7 +78,7 @@ pub(super) fn run(announce: Announce) -> anyhow::Result<()> {
                 }
                 Ok((ended, now))
             })?;
-            ensure!(ended, "there is no announcement {id} that still holds; see `bot-companion announce list`");
+            ensure!(ended, "there is no active announcement {id}; see `bot-companion announce list`");
             form.one(&json!({ "id": id, "ended": at.iso8601() }), || format!("Announcement {id} is over.\n"))
         }
         Some(AnnounceCommand::Remove { id, form, config }) => {
@@ -96,14 +96,14 @@ pub(super) fn run(announce: Announce) -> anyhow::Result<()> {
     print(&said)
 }
 
-/// Behind an option, the name of a command would be taken for a title and shown to visitors.
+/// After an option, a command's name would be taken for a title and shown to visitors.
 fn refuse_command_as_title(title: &str) -> Result<(), UsageError> {
     let is_command = AnnounceCommand::has_subcommand(title) || title == "help";
     if !is_command {
         return Ok(());
     }
     Err(UsageError(format!(
-        "`{title}` is a command, so it can't be a title. Options go behind it: `bot-companion announce {title} …`"
+        "`{title}` is a command, so it can't be a title. Put options after it: `bot-companion announce {title} …`"
     )))
 }
 
@@ -132,7 +132,7 @@ fn list(form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
         })
     };
     let cells = |announcement: &Announcement| {
-        let ended = announcement.ended.map_or_else(String::new, |at| format!("over since {}", at.iso8601()));
+        let ended = announcement.ended.map_or_else(String::new, |at| format!("ended {}", at.iso8601()));
         let posted = format!("posted {}", announcement.posted.iso8601());
         vec![announcement.id.to_string(), posted, ended, Untrusted(&announcement.title).to_string()]
     };

@@ -1,4 +1,4 @@
-//! `bot-companion audit`: what happened.
+//! `bot-companion audit`: shows the audit.
 
 use std::time::Duration;
 
@@ -16,17 +16,17 @@ use crate::config;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct AuditCommand {
-    /// Only what happened in this time, such as `1h` or `7d`.
+    /// Only what happened within this time, like `1h` or `7d`.
     #[arg(long, value_name = "DURATION", value_parser = config::any_duration)]
     since: Option<Duration>,
-    /// Only what concerns this user.
+    /// Only entries about this user.
     #[arg(long, value_name = "ID")]
     user: Option<Snowflake>,
-    /// Only this kind: `sign_in`, `sign_in_refused`, `signed_out`, `grant_revoked`, `blocked`, `unblocked`, `key_used`, `key_refused`,
-    /// `command` or `lost`.
+    /// Only this kind: `sign_in`, `sign_in_refused`, `signed_out`, `grant_revoked`, `blocked`, `unblocked`, `key_used`,
+    /// `key_refused`, `command` or `lost`.
     #[arg(long)]
     kind: Option<AuditKind>,
-    /// At most so many rows, the latest.
+    /// Show at most this many rows, the most recent ones.
     #[arg(long, value_name = "ROWS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     limit: u32,
     #[command(flatten)]
@@ -72,5 +72,5 @@ pub(super) fn run(command: &AuditCommand) -> anyhow::Result<()> {
             Untrusted(&row.detail).to_string(),
         ]
     };
-    print(&form.list(&rows, "Nothing is in the audit that fits.", value, cells))
+    print(&form.list(&rows, "No matching audit entries.", value, cells))
 }

@@ -1,4 +1,4 @@
-//! `bot-companion backup` and `bot-companion restore`: everything into one file and back, whichever the store.
+//! `bot-companion backup` and `bot-companion restore`: everything to one file and back, from and to either kind of store.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -28,12 +28,12 @@ use crate::vault::Vault;
 #[derive(Debug, clap::Args)]
 #[command(group(clap::ArgGroup::new("place").required(true).args(["file", "to"])))]
 pub(super) struct Backup {
-    /// The file to write, which must not be there yet; `-` writes to standard output and to nothing else.
+    /// The file to write, which must not exist yet; `-` for standard output.
     file: Option<PathBuf>,
-    /// Write to this folder, as companion-DATE.backup. Each service needs a folder of its own.
+    /// Write to this folder, as companion-DATE.backup. Each service needs its own folder.
     #[arg(long, value_name = "FOLDER")]
     to: Option<PathBuf>,
-    /// Keep this many of these files in the folder, and delete the oldest ones.
+    /// Keep this many backups in the folder, and delete older ones.
     #[arg(long, value_name = "COUNT", requires = "to", conflicts_with = "file", value_parser = backup_folder::count)]
     keep: Option<usize>,
     #[command(flatten)]
@@ -46,10 +46,10 @@ pub(super) struct Backup {
 pub(super) struct Restore {
     /// The backup.
     file: PathBuf,
-    /// Put the backup in place of everything that the store holds now.
+    /// Replace everything in the store with the backup.
     #[arg(long)]
     replace: bool,
-    /// Let the sessions of the backup go on; also those that have ended since.
+    /// Keep the backup's sessions valid, including those that have ended since.
     #[arg(long)]
     keep_sessions: bool,
     #[command(flatten)]
@@ -113,7 +113,7 @@ pub(super) fn run_backup(Backup { file, to, keep, form, config }: Backup) -> any
     print(&said)
 }
 
-/// Notes the backup in the store, for the service's metrics. The backup is good without it.
+/// Records the backup in the store, for the service's metrics. The backup is good without that.
 fn tell_service(config: &Config, header: &BackupHeader) {
     let noted = runtime().and_then(|runtime| {
         runtime.block_on(async {
@@ -125,7 +125,8 @@ fn tell_service(config: &Config, header: &BackupHeader) {
         })
     });
     if let Err(error) = noted {
-        warn!(%error, "the backup is good, but could not be noted in the store: the service's metrics still show the one before it");
+        warn!(%error, "the backup is good, but could not be recorded in the store: the service's metrics still show the \
+        previous one");
     }
 }
 
@@ -147,18 +148,18 @@ pub(super) fn run_restore(restoring: Restore) -> anyhow::Result<()> {
     let restored = runtime()?.block_on(restore(&what, &mut watch));
     let (report, grants) = (restored?, watch.finish());
     if let Err(error) = follow_up(&config, &report) {
-        // The restoration counts all the same. Only who must not be in the store is worth a failure.
+        // The restore itself succeeded. The only failure worth reporting is someone in the store who must not be.
         if !report.forget_again.is_empty() {
             return Err(error.context(not_forgotten(&report.forget_again)));
         }
-        warn!("the backup is restored, but that could not be noted in the audit: {error:#}");
+        warn!("the backup is restored, but that could not be recorded in the audit: {error:#}");
     }
     let key = key_of(&config).filter(|path| !path.exists());
     print(&form.one(&restore_value(&report, &grants), || restore_text(&what, &report, &grants, key.as_deref())))
 }
 
-/// Forgets again who was forgotten since, and notes the restoration in the audit. No key file is made: the right one may still have
-/// to be put there.
+/// Forgets users who were forgotten after the backup, and records the restore in the audit. Creates no key file, because the
+/// right one may still have to be put there.
 fn follow_up(config: &Config, report: &RestoreReport) -> anyhow::Result<()> {
     runtime()?.block_on(async {
         let clock = Clock::system();
@@ -187,21 +188,21 @@ fn follow_up(config: &Config, report: &RestoreReport) -> anyhow::Result<()> {
 fn not_forgotten(forget_again: &[Snowflake]) -> String {
     let commands: Vec<_> = forget_again.iter().map(|user| format!("`bot-companion users forget {user}`")).collect();
     format!(
-        "the backup is restored, but users who were forgotten since it was taken may be in it again; run this before the service is \
-         started: {}",
+        "the backup is restored, but it may contain users who were forgotten after it was taken; run this before you start \
+         the service: {}",
         commands.join(", ")
     )
 }
 
-/// The keys that there are. A key file of no use must not stand in the way of a backup.
+/// The existing keys. A key file that cannot be used must not prevent a backup.
 fn readable_vault(config: &Config) -> anyhow::Result<Vault> {
     database::vault(config).or_else(|error| {
-        warn!("{error:#}; no grant can be opened");
+        warn!("{error:#}; no grants can be decrypted");
         Ok(Vault::for_reading(&[])?)
     })
 }
 
-/// Shows how far it is, and tries to open each grant.
+/// Shows progress, and tries to decrypt each grant.
 struct GrantWatch {
     bar: ProgressBar,
     vault: Vault,
@@ -234,7 +235,7 @@ fn grants_value(grants: &GrantReport) -> Value {
     json!({ "total": grants.total(), "readable": grants.readable(), "keys": secrets::status_value(grants) })
 }
 
-/// Which grants can be opened, and what to do about the others.
+/// Which grants can be decrypted, and what to do about the others.
 fn grants_text(grants: &GrantReport) -> Vec<String> {
     if grants.total() == 0 {
         return vec!["It holds no grants.".to_owned()];
@@ -244,11 +245,12 @@ fn grants_text(grants: &GrantReport) -> Vec<String> {
         of_keys.map(|(id, found)| format!("{} with the key {id}", found.grants - found.damaged)).collect();
     let of_keys = if of_keys.is_empty() { String::new() } else { format!(": {}", of_keys.join(", ")) };
     let (readable, total) = (grants.readable(), grants.total());
-    let first = format!("{readable} of {total} grant(s) in it can be opened with the keys configured here{of_keys}.");
+    let first =
+        format!("{readable} of {total} grant(s) in it can be decrypted with the keys configured here{of_keys}.");
     std::iter::once(first).chain(secrets::remedies(grants)).collect()
 }
 
-/// Shown only where standard error is a terminal.
+/// Only shown if standard error is a terminal.
 pub(super) fn progress(doing: &'static str) -> ProgressBar {
     let bar = ProgressBar::new(0).with_message(doing);
     if let Ok(style) = ProgressStyle::with_template("{msg:30} {bar:40} {human_pos} of {human_len} rows, {eta} left") {
@@ -257,7 +259,7 @@ pub(super) fn progress(doing: &'static str) -> ProgressBar {
     bar
 }
 
-/// The key that a service without `secrets.keys` has made beside its file.
+/// The key file that a service without `secrets.keys` created next to its database.
 fn key_of(config: &Config) -> Option<PathBuf> {
     if !config.secrets.is_empty() {
         return None;
@@ -282,13 +284,15 @@ fn backup_text(
 ) -> String {
     let key = key.map_or_else(|| "secrets.keys".to_owned(), |path| format!("the key in {}", path.display()));
     let whole = match file {
-        Some(file) => format!("are in {} ({size} bytes), which was read again and is whole.", file.display()),
+        Some(file) => format!("are in {} ({size} bytes). The file was read back and is intact.", file.display()),
         None => {
-            "were written to standard output. They were not read again: `restore` compares their checksum.".to_owned()
+            "were written to standard output. They were not read back: `restore` verifies their checksum.".to_owned()
         }
     };
     let mut lines = vec![format!("{} rows as of {} {whole}", header.rows(), taken(header))];
-    lines.push(format!("The provider's tokens in it are encrypted, and the key is not in it: keep {key} elsewhere."));
+    lines.push(format!(
+        "The provider's tokens in it are encrypted, and the key is not included: keep {key} somewhere else."
+    ));
     lines.extend(grants_text(grants));
     lines.join("\n") + "\n"
 }
@@ -322,7 +326,7 @@ fn restore_text(
 ) -> String {
     let header = &report.header;
     let mut lines = vec![format!(
-        "{} rows as of {} are restored into {}; release {} took them from {}.",
+        "Restored {} rows as of {} into {}; release {} backed them up from {}.",
         header.rows(),
         taken(header),
         store::kind(&what.url),
@@ -330,48 +334,51 @@ fn restore_text(
         Untrusted(&header.store),
     )];
     lines.push(if what.keep_sessions {
-        "The sessions of the backup go on, also those that have ended since.".to_owned()
+        "The sessions in the backup are valid again, including those that have ended since.".to_owned()
     } else {
-        format!("{} session(s) of the backup have ended: users sign in again.", report.sessions_ended)
+        format!("Ended {} session(s) from the backup: users have to sign in again.", report.sessions_ended)
     });
     lines.extend(grants_text(grants));
     if let Some(path) = missing_key.filter(|_| grants.total() > 0) {
         lines.push(format!(
-            "There is no key file at {}: put the one of the backup there before the service starts, which would make a new one.",
+            "There is no key file at {}: put the backup's key file there before you start the service, or it will create a \
+             new one.",
             path.display()
         ));
     }
     for key in &report.keys_back {
         let (id, label) = (Untrusted(&key.id), Untrusted(&key.label));
-        let before = key
-            .revoked
-            .map_or_else(|| "was unknown just before".to_owned(), |at| format!("was revoked at {}", at.iso8601()));
+        let before = key.revoked.map_or_else(
+            || "did not exist before the restore".to_owned(),
+            |at| format!("was revoked at {}", at.iso8601()),
+        );
         lines.push(format!(
-            "Key {id} ({label}) works now and {before}: if it must not, `bot-companion key revoke {id}`."
+            "Key {id} ({label}) works now but {before}: if it shouldn't, run `bot-companion key revoke {id}`."
         ));
     }
     for key in &report.keys_gone {
         let label = Untrusted(&key.label);
         lines.push(format!(
-            "Key {} ({label}) worked just before and does not any more: make a new one.",
+            "Key {} ({label}) worked before the restore and no longer does: create a new one.",
             Untrusted(&key.id)
         ));
     }
     for user in &report.blocks_gone {
         lines.push(format!(
-            "User {user} was blocked just before and is not any more: `bot-companion users block {user}`."
+            "User {user} was blocked before the restore and no longer is: run `bot-companion users block {user}`."
         ));
     }
     for user in &report.blocks_back {
         lines.push(format!(
-            "User {user} is blocked and was not just before: if they must not be, `bot-companion users unblock {user}`."
+            "User {user} is blocked now but was not before the restore: if they shouldn't be, run `bot-companion users \
+             unblock {user}`."
         ));
     }
     if !report.forget_again.is_empty() {
         let count = report.forget_again.len();
-        lines.push(format!("{count} user(s) who were forgotten since the backup were forgotten again."));
+        lines.push(format!("{count} user(s) forgotten after the backup were forgotten again."));
     }
-    lines.push("Start the service; the bot sends again what has changed since.\n".to_owned());
+    lines.push("Start the service; the bot will resend what has changed since.\n".to_owned());
     lines.join("\n")
 }
 

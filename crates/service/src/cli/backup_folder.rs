@@ -1,4 +1,4 @@
-//! A folder of dated backups (`backup --to FOLDER --keep COUNT`): their names, and which of them are deleted.
+//! A folder of dated backups (`backup --to FOLDER --keep COUNT`): their names, and which ones to delete.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,19 +9,18 @@ use domain::Time;
 
 const PREFIX: &str = "companion-";
 const SUFFIX: &str = ".backup";
-/// What a date looks like in a name; `0` stands for any digit. In this form, the order of names is the order of time.
+/// The format of dates in names, with `0` for any digit. Sorting the names sorts them by time.
 const DATE: &str = "0000-00-00T000000Z";
-/// What an unfinished backup is named for longer than this, nobody finishes any more.
+/// An unfinished backup that is older than this will not be finished.
 const LONGEST_BACKUP: Duration = Duration::from_hours(24);
 
-/// The file in this folder for a backup of this time.
+/// The file in this folder for a backup at this time.
 pub(super) fn file(folder: &Path, now: Time) -> anyhow::Result<PathBuf> {
-    // A folder that is missing may be a volume that is not mounted, so none is made.
-    ensure!(folder.is_dir(), "there is no folder {}: make it, or mount what it is on", folder.display());
+    // A missing folder may be a volume that is not mounted, so it is not created.
+    ensure!(folder.is_dir(), "there is no folder {}: create it, or mount its volume", folder.display());
     Ok(folder.join(format!("{PREFIX}{}{SUFFIX}", now.iso8601().replace(':', ""))))
 }
 
-/// Whether a file has the name of a dated backup.
 fn is_dated(name: &str) -> bool {
     let date = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX));
     date.is_some_and(|date| {
@@ -31,7 +30,7 @@ fn is_dated(name: &str) -> bool {
     })
 }
 
-/// Whether a file is what an interrupted backup left long ago.
+/// Whether an interrupted backup left this file behind long ago.
 fn is_left_over(name: &str, file: &fs::Metadata, now: Time) -> bool {
     let name = name.strip_suffix(".part").and_then(|rest| rest.rsplit_once('.'));
     let is_part = name.is_some_and(|(name, process)| is_dated(name) && process.parse::<u32>().is_ok());
@@ -39,15 +38,15 @@ fn is_left_over(name: &str, file: &fs::Metadata, now: Time) -> bool {
     is_part && modified.is_some_and(|modified| modified + LONGEST_BACKUP < Duration::from_millis(now.millis()))
 }
 
-/// Deletes the oldest dated backups of the folder beyond `keep`, and what interrupted ones left, and gives their names. `written` stays,
-/// whatever the dates say, and so does everything that has another name.
+/// Deletes the oldest dated backups in the folder beyond `keep`, and the remains of interrupted ones, and returns their names.
+/// Keeps `written`, whatever the dates say, and everything with another name.
 pub(super) fn delete_old(written: &Path, keep: usize, now: Time) -> anyhow::Result<Vec<String>> {
     let folder = written.parent().unwrap_or(Path::new("."));
     let unread = || format!("the backup is good, but the old ones in {} cannot be listed", folder.display());
     let (mut others, mut left_over) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(folder).with_context(unread)? {
         let entry = entry.with_context(unread)?;
-        // Of a link, its own.
+        // For a link, its own metadata.
         let (Ok(name), Ok(file)) = (entry.file_name().into_string(), entry.metadata()) else { continue };
         if !file.is_file() || Some(entry.file_name().as_os_str()) == written.file_name() {
             continue;
@@ -72,9 +71,9 @@ pub(super) fn delete_old(written: &Path, keep: usize, now: Time) -> anyhow::Resu
 /// Reads `--keep`.
 pub(super) fn count(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(0) => Err("keep at least 1: with 0, the backup that was just taken would be deleted".to_owned()),
+        Ok(0) => Err("keep at least 1: 0 would delete the backup that was just taken".to_owned()),
         Ok(count) => Ok(count),
-        Err(_) => Err("write how many backups to keep, such as 7".to_owned()),
+        Err(_) => Err("write how many backups to keep, like 7".to_owned()),
     }
 }
 
@@ -124,7 +123,7 @@ mod tests {
         let names = |wanted: std::ops::RangeInclusive<u32>| wanted.map(dated).collect::<Vec<_>>();
         assert_eq!(delete_old(&folder.path(dated(9)), 7), [dated(1), dated(2), left_over.to_owned()]);
         assert!(delete_old(&folder.path(dated(9)), 7).is_empty());
-        // The clock went back: what was written just now stays.
+        // The clock went back: the backup just written stays.
         assert_eq!(delete_old(&folder.path(dated(3)), 2), names(4..=8));
         assert_eq!(delete_old(&folder.path(dated(3)), 1), [dated(9)]);
         assert_eq!(fs::read_dir(folder.root()).unwrap().count(), others.len() + 3, "one of the unfinished is new");

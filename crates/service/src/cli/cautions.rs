@@ -1,4 +1,4 @@
-//! What the start and `check` warn of: data that is not as safe as it should be, and grants whose key is missing.
+//! The warnings of `serve` and `check`: data that is not as safe as it should be, and grants whose key is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,14 +10,14 @@ use tracing::warn;
 use crate::app::App;
 use crate::config::{Config, SecretFile, keyfile};
 
-/// What is not as safe as it should be about the store and the keys, each with its remedy.
+/// What is not as safe as it should be about the store and the keys, and how to fix it.
 pub(super) fn of(config: &Config) -> Vec<String> {
     let key = store::local_file(&config.store.url).filter(|_| config.secrets.is_empty());
     let key = key.and_then(|database| keyfile::caution(&keyfile::beside(&database)));
     store::cautions(&config.store.url).into_iter().chain(key).chain(readable_secrets(config)).collect()
 }
 
-/// The files with secrets that others can read: the configuration, those of `…_FILE`, the key of the certificate.
+/// The files with secrets that others can read: the configuration, those of `…_FILE`, and the certificate's key.
 fn readable_secrets(config: &Config) -> Vec<String> {
     let mut held: BTreeMap<&Path, BTreeSet<&str>> = BTreeMap::new();
     for SecretFile { setting, path } in &config.secret_files {
@@ -31,35 +31,35 @@ fn readable_secrets(config: &Config) -> Vec<String> {
     let caution = |(path, settings): (&Path, BTreeSet<&str>)| {
         let (path, settings) = (path.display(), Vec::from_iter(settings).join(", "));
         format!(
-            "everybody on this machine can read {path}, which holds {settings}; let it belong to the service's user, and run \
+            "everyone on this machine can read {path}, which contains {settings}; make the service's user its owner and run \
              `chmod 600 {path}`"
         )
     };
     open.map(caution).collect()
 }
 
-/// What is lost with a key that is not there, and how to get it back.
+/// What a missing key makes unreadable, and how to get it back.
 pub(super) fn unreadable_grants(count: u64, ids: &[String], new_key: Option<&Path>) -> String {
     let ids: Vec<String> = ids.iter().map(|id| format!("`{}`", Untrusted(id))).collect();
     let remedy = match new_key {
         Some(path) => format!(
-            "put the old key file back at {0}, where a new one was made just now, or add what was in it to secrets.keys",
+            "put the old key file back at {0}, where a new one was just created, or add its contents to secrets.keys",
             path.display()
         ),
-        None => "add that key to secrets.keys, behind the first one".to_owned(),
+        None => "add that key to secrets.keys, after the first one".to_owned(),
     };
     format!(
         "{count} grants in the database cannot be read, because the key that encrypted them is not configured ({}); those people \
-         have to sign in again before their guild lists can be refreshed. If the key is not lost: {remedy}, and restart",
+         have to sign in again before their guild lists can be refreshed. If you still have the key, {remedy} and restart",
         ids.join(", ")
     )
 }
 
-/// Says at the start how many grants cannot be read, if any.
-pub(super) async fn tell_of_unreadable_grants(app: &App) {
+/// Warns at startup if some grants cannot be decrypted.
+pub(super) async fn warn_about_unreadable_grants(app: &App) {
     match app.unreadable_grants().await {
         Ok((0, _)) => {}
         Ok((count, ids)) => warn!("{}", unreadable_grants(count, &ids, app.new_key())),
-        Err(error) => warn!(%error, "cannot tell whether all grants can be read"),
+        Err(error) => warn!(%error, "cannot check whether all grants can be read"),
     }
 }

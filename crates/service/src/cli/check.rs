@@ -1,4 +1,4 @@
-//! `bot-companion check`: is the configuration fine? With `--live`, also what it names.
+//! `bot-companion check`: checks the configuration, and with `--live` everything it refers to.
 
 use super::check_line::{CheckLine, require_all};
 use super::output::OutputForm;

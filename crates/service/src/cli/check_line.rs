@@ -1,4 +1,4 @@
-//! What one check has found: a line of `check`, and for `serve` a reason to warn or not to start.
+//! The result of one check: a line of `check`, and a reason for `serve` to warn or not to start.
 
 use serde_json::{Value, json};
 
@@ -13,12 +13,12 @@ pub(super) enum CheckStatus {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CheckLine {
-    /// What was looked at, in a word.
+    /// What was checked, in one word.
     pub(super) name: &'static str,
     pub(super) status: CheckStatus,
     /// What was found, and what to do.
     pub(super) text: String,
-    /// The exit code that it leads to, if it has failed.
+    /// The exit code if it failed.
     code: u8,
 }
 
@@ -31,12 +31,12 @@ impl CheckLine {
         Self { name, status: CheckStatus::Warning, text: text.into(), code: 0 }
     }
 
-    /// Something on this machine or elsewhere; another try may find it mended.
+    /// A problem on this machine or elsewhere that may be gone on the next try.
     pub(super) fn failed(name: &'static str, text: impl Into<String>) -> Self {
         Self { name, status: CheckStatus::Failed, text: text.into(), code: exit::FAILURE }
     }
 
-    /// Something that somebody has to correct in the configuration, or in a file that it names.
+    /// A mistake in the configuration, or in a file it names.
     pub(super) fn wrong(name: &'static str, text: impl Into<String>) -> Self {
         Self { name, status: CheckStatus::Failed, text: text.into(), code: exit::CONFIGURATION }
     }
@@ -77,7 +77,7 @@ pub(super) struct CheckError {
     pub(super) code: u8,
 }
 
-/// Fails if one of the checks has, with the code of the one that says the most: what is wrong with the configuration no restart mends.
+/// Fails if one of the checks failed, with the most specific exit code: restarting cannot fix the configuration.
 pub(super) fn require_all(lines: &[CheckLine]) -> Result<(), CheckError> {
     let failed: Vec<_> = lines.iter().filter(|line| line.has_failed()).collect();
     let Some(code) = failed.iter().map(|line| line.code).max() else { return Ok(()) };

@@ -1,4 +1,5 @@
-//! For commands that work on the service's database, whether it runs or not. A running service notices within a second.
+//! For commands that work on the service's database, whether it is running or not. A running service notices changes within a
+//! second.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +18,10 @@ use crate::vault::Vault;
 /// How long to wait for background tasks that still run.
 const BACKGROUND_WAIT: Duration = Duration::from_secs(10);
 
-/// What `store.wait` may be at the most.
+/// The longest allowed `store.wait`.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
-/// A command says only what matters; that a key or a store was made does.
+/// Commands only log what matters, which includes a new key or a new store.
 const FILTER: &str = "warn,bot_companion::config::keyfile=info,bot_companion::new_store=info";
 
 /// What to do if there is no database yet.
@@ -28,11 +29,11 @@ const FILTER: &str = "warn,bot_companion::config::keyfile=info,bot_companion::ne
 pub(super) enum Missing {
     /// Create it: this command may be the first to use it.
     Make,
-    /// Fail: without a database the configuration must be the wrong one.
+    /// Fail: without a database, this must be the wrong configuration.
     Refuse,
 }
 
-/// Does the work on the configured database.
+/// Runs the work on the configured database.
 pub(super) fn with<T>(
     file: &ConfigFile,
     missing: Missing,
@@ -43,8 +44,8 @@ pub(super) fn with<T>(
     on(config, work)
 }
 
-/// Refuses to make an empty database beside the key that the service itself made for another one: that one is lost, or its volume is
-/// not mounted. A restore does not ask, because it brings the data.
+/// Refuses to create an empty database next to the key file of another one, which must be lost or on a volume that is not
+/// mounted. A restore does not check this, because it brings the data.
 pub(super) fn refuse_lost(config: &Config) -> Result<(), ConfigError> {
     let database = store::local_file(&config.store.url).filter(|_| config.secrets.is_empty());
     let Some((database, key)) = database.and_then(|path| keyfile::without_database(&path).map(|key| (path, key)))
@@ -54,23 +55,23 @@ pub(super) fn refuse_lost(config: &Config) -> Result<(), ConfigError> {
     let shown = std::path::absolute(&database).unwrap_or(database);
     Err(ConfigError::one(format!(
         "the database {} is missing, but its key file {} is still there: mount its volume, put the file back, or restore a backup \
-         with `bot-companion restore FILE`. To begin with an empty database, run `bot-companion serve --new-database` once",
+         with `bot-companion restore FILE`. To start with an empty database, run `bot-companion serve --new-database` once",
         shown.display(),
         key.display(),
     )))
 }
 
-/// Loads the configuration, and starts the log of a command.
+/// Loads the configuration, and starts logging for a command.
 pub(super) fn prepare(file: &ConfigFile, missing: Missing) -> anyhow::Result<Config> {
     let mut config = file.load()?;
-    // Nobody else waits for a command, so each step may wait as long for a busy database as the start does.
+    // Only this command is waiting, so each step may wait as long for a busy database as startup does.
     config.store.wait = config.store.wait.max(config.store.start_wait.min(LONGEST_WAIT));
     logging::start(&LogConfig { filter: FILTER.to_owned(), ..config.log.clone() })?;
     refuse_missing(file, &config, missing)?;
     Ok(config)
 }
 
-/// Does the work on the database of this configuration.
+/// Runs the work on the database of this configuration.
 pub(super) fn on<T>(config: Config, work: impl AsyncFnOnce(&Arc<App>) -> anyhow::Result<T>) -> anyhow::Result<T> {
     runtime()?.block_on(async {
         let app = Arc::new(App::build(config, Clock::system(), Random::from_system(), Version::UNKNOWN).await?);
@@ -80,7 +81,7 @@ pub(super) fn on<T>(config: Config, work: impl AsyncFnOnce(&Arc<App>) -> anyhow:
     })
 }
 
-/// What a command that only reads works with.
+/// What a read-only command works with.
 pub(super) struct Reading {
     pub(super) store: Arc<dyn Store>,
     pub(super) clock: Clock,
@@ -88,13 +89,13 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// The keys that there are; none is made.
+    /// The existing keys; creates none.
     pub(super) fn vault(&self) -> anyhow::Result<Vault> {
         vault(&self.config)
     }
 }
 
-/// Does work that only reads on the configured database. Nothing is created, migrated or sealed: a missing database, an older schema
+/// Runs read-only work on the configured database. Creates, migrates and encrypts nothing: a missing database, an older schema
 /// and a missing key file stay as they are.
 pub(super) fn reading<T>(
     file: &ConfigFile,
@@ -111,7 +112,7 @@ pub(super) fn reading<T>(
     })
 }
 
-/// A vault with the keys that there are: those of the configuration, or the one beside the database if it is there. None is made.
+/// A vault with the existing keys: the configured ones, or the key file next to the database. Creates none.
 pub(super) fn vault(config: &Config) -> anyhow::Result<Vault> {
     if !config.secrets.is_empty() {
         return Ok(Vault::for_reading(&config.secrets)?);
@@ -121,13 +122,13 @@ pub(super) fn vault(config: &Config) -> anyhow::Result<Vault> {
     Ok(Vault::for_reading(key.as_slice())?)
 }
 
-/// How the configuration says that the store is opened.
+/// How to open the store, according to the configuration.
 pub(super) fn options(config: &Config) -> StoreOptions {
     let StoreConfig { url, wait, connections, start_wait } = config.store.clone();
     StoreOptions { url, wait, connections, start_wait }
 }
 
-/// Nobody wants an empty database in the folder in which a command happens to run.
+/// Avoids an empty database in the folder where a command happens to run.
 fn refuse_missing(file: &ConfigFile, config: &Config, missing: Missing) -> Result<(), ConfigError> {
     let Some(database) = store::local_file(&config.store.url).filter(|database| !database.exists()) else {
         return Ok(());
@@ -135,12 +136,12 @@ fn refuse_missing(file: &ConfigFile, config: &Config, missing: Missing) -> Resul
     let shown = std::path::absolute(&database).unwrap_or(database);
     let problem = match missing {
         Missing::Refuse => {
-            format!("there is no database at {}; give the service's own --config, or set store.url", shown.display())
+            format!("there is no database at {}; pass the service's own --config, or set store.url", shown.display())
         }
         Missing::Make if file.file.is_none() && config.store.url.expose_secret() == config::default_store_url() => {
             format!(
-                "no configuration is given, and there is no database at {}: give the service's own --config FILE, or set \
-                 COMPANION_CONFIG or COMPANION_STORE_URL. To make a database there, say so: COMPANION_STORE_URL=sqlite:{}",
+                "no configuration was given, and there is no database at {}: pass the service's own --config FILE, or set \
+                 COMPANION_CONFIG or COMPANION_STORE_URL. To create a database there, set COMPANION_STORE_URL=sqlite:{}",
                 shown.display(),
                 shown.display()
             )

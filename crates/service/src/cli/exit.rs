@@ -1,4 +1,4 @@
-//! Exit codes. A supervisor tells by them whether another start can help: with systemd, `RestartPreventExitStatus=78`.
+//! Exit codes. They tell a supervisor whether restarting can help: with systemd, `RestartPreventExitStatus=78`.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -8,22 +8,21 @@ use crate::app::BuildError;
 use crate::config::{ConfigError, keyfile};
 use crate::server::{InheritedError, TlsError};
 
-/// What the help says about them.
 pub(super) const HELP: &str = "\
 Exit codes:
   0   done
   1   failed
-  64  wrong usage: arguments that the command does not take
-  78  wrong configuration: to start it again does not help before somebody has corrected it";
+  64  wrong usage: arguments that the command does not accept
+  78  wrong configuration: restarting does not help until it is corrected";
 
-/// Arguments that the command does not take (`EX_USAGE` of sysexits.h).
+/// Arguments that the command does not accept (`EX_USAGE` in sysexits.h).
 const USAGE: u8 = 64;
-/// Something that somebody has to correct (`EX_CONFIG` of sysexits.h).
+/// A mistake that someone has to correct (`EX_CONFIG` in sysexits.h).
 pub(super) const CONFIGURATION: u8 = 78;
 /// Anything else.
 pub(super) const FAILURE: u8 = 1;
 
-/// Arguments that each can be read, and make no sense all the same.
+/// Arguments that are valid individually but make no sense together.
 #[derive(Debug)]
 pub(super) struct UsageError(pub(super) String);
 
@@ -61,9 +60,9 @@ pub(super) fn code_of(error: &anyhow::Error) -> u8 {
     error.chain().find_map(code).unwrap_or(FAILURE)
 }
 
-/// Prints what the parser of the arguments has to say. What was asked for, such as the help, is no failure.
+/// Prints the argument parser's message. Output that was asked for, like the help, is not a failure.
 pub fn of_arguments(error: &clap::Error) -> ExitCode {
-    // Standard output or error may be closed; then there is nobody to tell.
+    // Standard output or standard error may be closed.
     let _ = error.print();
     if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
 }

@@ -1,4 +1,4 @@
-//! `bot-companion feedback import`: entries from a file, for bots that do not send them.
+//! `bot-companion feedback import`: feedback from a file, for bots that do not send it.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -17,23 +17,24 @@ use super::output::OutputForm;
 use super::{ConfigFile, print};
 use crate::app::App;
 
-/// Entries that are written at once.
+/// Entries per write.
 const BATCH: usize = 1_000;
-/// A line's bound, as in the feed.
+/// The longest line, as in the feed.
 const LINE: u64 = 1 << 20;
 /// How many refused lines are shown.
 const SHOWN: usize = 20;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum FeedbackCommand {
-    /// Add the entries in a file; one with a known id is replaced.
+    /// Import feedback from a file. Entries with a known ID are replaced.
     ///
-    /// NDJSON has one object per line, as in the feed's event `feedback`. CSV has a first line with the names id, feedback, rating,
-    /// timestamp, `submitter_id`, `submitter_username`, and perhaps `submitter_name` and `submitter_avatar`.
+    /// NDJSON files have one object per line, like the feed's `feedback` event. CSV files start with a header line: id,
+    /// feedback, rating, timestamp, `submitter_id`, `submitter_username`, and optionally `submitter_name` and
+    /// `submitter_avatar`.
     Import {
-        /// The file; `.csv` is CSV, everything else NDJSON.
+        /// The file: CSV if its name ends in `.csv`, otherwise NDJSON.
         file: PathBuf,
-        /// Only check the file.
+        /// Check the file without importing it.
         #[arg(long)]
         dry_run: bool,
         #[command(flatten)]
@@ -51,7 +52,7 @@ pub(super) fn run(command: FeedbackCommand) -> anyhow::Result<()> {
         database::with(&config, Missing::Refuse, async |app| {
             let (app, file) = (Arc::clone(app), file.clone());
             let runtime = tokio::runtime::Handle::current();
-            // Reading a file blocks; the store's answers come on the runtime meanwhile.
+            // Reading a file blocks, while the store answers on the runtime.
             app.audit.command(AuditKind::Command, "feedback import", None, None);
             tokio::task::spawn_blocking(move || import(Some((&app, &runtime)), &file)).await?
         })
@@ -94,7 +95,7 @@ impl ImportReport {
     }
 }
 
-/// Reads a file to its end, writing to the store if there is one.
+/// Reads a file to its end, and writes it to the store if there is one.
 fn import(store: Option<(&Arc<App>, &tokio::runtime::Handle)>, path: &Path) -> anyhow::Result<ImportReport> {
     let named = || format!("cannot read {}", path.display());
     let file = File::open(path).with_context(named)?;
@@ -113,7 +114,7 @@ fn import(store: Option<(&Arc<App>, &tokio::runtime::Handle)>, path: &Path) -> a
     report
 }
 
-/// Shown only where standard error is a terminal.
+/// Only shown if standard error is a terminal.
 fn progress(bytes: u64) -> ProgressBar {
     let bar = ProgressBar::new(bytes);
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {bytes} of {total_bytes}, {eta} left") {
@@ -161,9 +162,9 @@ fn lines(reader: impl Read, mut take: impl FnMut(u64, &[u8]) -> anyhow::Result<(
             break;
         }
         if line.len() as u64 > LINE && line.last() != Some(&b'\n') {
-            bail!("line {number} has more than 1 MiB; cut it, and import the file again");
+            bail!("line {number} is longer than 1 MiB; shorten it and import the file again");
         }
-        // Some editors begin a file with a mark of its encoding.
+        // Some editors start a file with a byte order mark.
         let text = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&line).trim_ascii();
         if !text.is_empty() {
             take(number, text)?;
@@ -178,18 +179,18 @@ fn rows(reader: impl Read, mut take: impl FnMut(u64, &[u8]) -> anyhow::Result<()
     let names = rows.headers()?.clone();
     let missing: Vec<_> = NEEDED.into_iter().filter(|needed| !names.iter().any(|name| name == *needed)).collect();
     if !missing.is_empty() {
-        bail!("the first line does not name the column(s) {}", missing.join(", "));
+        bail!("the header line is missing the column(s) {}", missing.join(", "));
     }
     let (mut row, mut line) = (csv::ByteRecord::new(), 1);
     while rows.read_byte_record(&mut row)? {
-        // Rows, as a spreadsheet numbers them: an entry may go over several lines.
+        // Rows as a spreadsheet numbers them: an entry may span several lines.
         line += 1;
         let cell = |wanted: &str| {
             let place = names.iter().position(|name| name == wanted)?;
             let text = String::from_utf8_lossy(row.get(place)?);
             (!text.is_empty()).then(|| text.into_owned())
         };
-        // What is no number stays text, and is refused as such.
+        // Anything that isn't a number stays text, and is refused as text.
         let number = |wanted| {
             cell(wanted)
                 .map(|text| text.trim().parse::<serde_json::Number>().map_or(Value::String(text), Value::Number))
@@ -267,7 +268,7 @@ mod tests {
                 written += batch.len() as u64;
                 Ok(())
             });
-            // A table without its columns is refused as a whole.
+            // A table without the required columns is refused as a whole.
             if let Ok(report) = report {
                 assert_eq!(report.taken, written);
                 assert_eq!(report.shown.len() as u64, report.refused.min(SHOWN as u64));

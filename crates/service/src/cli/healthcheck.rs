@@ -27,11 +27,11 @@ pub(super) fn run(file: &ConfigFile, listen: Option<&ListenAddress>) -> anyhow::
         Err(_) => return ask_service(),
     };
     match (Answer::of_admin(&answer), config.admin.is_set) {
-        // A release before this one, which does not name itself; or somebody else, and then the service is not there either.
+        // An earlier release, which does not name itself; or something else, and then the service isn't there either.
         (None, _) if Answer::is_of_former_admin(&answer) => ask_service(),
-        // Somebody has named this address, so whoever has it is asked, and nobody else.
+        // The operator configured this address, so only it is asked.
         (said, true) => verdict(&admin, &(status, said)),
-        // Another service on this machine may have the default address; then ours runs without it.
+        // Another service on this machine may have the default address, in which case ours runs without it.
         (Some(said), false) if said.listen.as_ref() == Some(&config.http.listen) => {
             verdict(&admin, &(status, Some(said)))
         }
@@ -39,30 +39,33 @@ pub(super) fn run(file: &ConfigFile, listen: Option<&ListenAddress>) -> anyhow::
     }
 }
 
-/// Without anything that says which service is meant, whoever has the default port would answer for it.
+/// If nothing says which service is meant, anything on the default port could answer for it.
 fn refuse_unconfigured(file: &ConfigFile, config: &Config, listen: Option<&ListenAddress>) -> Result<(), ConfigError> {
     let is_known = file.file.is_some() || listen.is_some();
     if is_known || ["http.listen", "admin.listen", "idp.client_id"].iter().any(|name| config.is_set(name)) {
         return Ok(());
     }
     Err(ConfigError::one(
-        "no configuration is given, so another service could answer: give the service's own --config FILE or --listen ADDRESS, or set \
+        "no configuration was given, so another service could answer: pass the service's own --config FILE or --listen \
+         ADDRESS, or set \
          COMPANION_CONFIG, COMPANION_ADMIN_LISTEN or COMPANION_HTTP_LISTEN"
             .to_owned(),
     ))
 }
 
-/// The status and, if it is ours that answers, what it says.
+/// The status and, if our service answered, what it says.
 type Asked = (u16, Option<Answer>);
 
 fn verdict(url: &LocalQuestion, asked: &Asked) -> anyhow::Result<()> {
     match asked {
         (200, Some(Answer { is_draining: false, .. })) => print("ready\n"),
         (503, Some(Answer { is_draining: true, .. })) => {
-            bail!("{url}: the service was asked to stop, and takes no more requests")
+            bail!("{url}: the service is shutting down and takes no more requests")
         }
         (status, _) => {
-            bail!("{url} answers with status {status}, and not as this service does: see http.listen and admin.listen")
+            bail!(
+                "{url} answers with status {status}, but not the way this service does: check http.listen and admin.listen"
+            )
         }
     }
 }

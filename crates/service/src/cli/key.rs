@@ -1,4 +1,4 @@
-//! `bot-companion key …`: the keys with which bots send their data.
+//! `bot-companion key …`: the keys that bots use to send their data.
 
 use anyhow::ensure;
 use clap::Subcommand;
@@ -21,9 +21,12 @@ const LABEL: usize = 100;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Key {
-    /// Make a key and print it; it is shown this once.
+    /// Create a key and print it. It is only shown once.
+    #[command(after_help = "\
+Example:
+  bot-companion key create --label \"My bot\"")]
     Create {
-        /// What to call it, such as the bot that gets it.
+        /// A name for it, like the bot that will use it.
         #[arg(long)]
         label: String,
         #[command(flatten)]
@@ -31,16 +34,16 @@ pub(super) enum Key {
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// List the keys, the oldest first.
+    /// List the keys, oldest first.
     List {
         #[command(flatten)]
         form: OutputForm,
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// Revoke a key: the bot that has it can send nothing any more.
+    /// Revoke a key. The bot that uses it can no longer send data.
     Revoke {
-        /// The key's id, from `key list`.
+        /// The key's ID, from `key list`.
         id: String,
         #[command(flatten)]
         form: OutputForm,
@@ -62,7 +65,7 @@ pub(super) fn run(key: Key) -> anyhow::Result<()> {
                 }
                 Ok((revoked, now))
             })?;
-            ensure!(revoked, "there is no key `{}` that still works; see `bot-companion key list`", Untrusted(&id));
+            ensure!(revoked, "there is no active key `{}`; see `bot-companion key list`", Untrusted(&id));
             let value = json!({ "id": id, "revoked": at.iso8601() });
             form.one(&value, || format!("Key {} is revoked.\n", Untrusted(&id)))
         }
@@ -73,7 +76,7 @@ pub(super) fn run(key: Key) -> anyhow::Result<()> {
 fn create(label: String, form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
     let fits = (1..=LABEL).contains(&label.chars().count());
     if !fits {
-        return Err(UsageError(format!("--label: give a text of 1 to {LABEL} characters")).into());
+        return Err(UsageError(format!("--label: use 1 to {LABEL} characters")).into());
     }
     let secret = token::generate(TokenKind::BotKey, secret_bytes);
     let id = random_text(ID, secret_bytes);
@@ -86,7 +89,7 @@ fn create(label: String, form: OutputForm, config: &ConfigFile) -> anyhow::Resul
     let secret = secret.expose_secret();
     let value = json!({ "id": id, "label": key.label, "created": key.created.iso8601(), "key": secret });
     Ok(form.one(&value, || {
-        format!("Key {id} is made. Give it to the bot as COMPANION_BOT_KEY; it is shown this once:\n\n{secret}\n\n")
+        format!("Created key {id}. Give it to the bot as COMPANION_BOT_KEY; it is only shown once:\n\n{secret}\n\n")
     }))
 }
 

@@ -1,5 +1,5 @@
-//! `bot-companion check --live`: looks at what the configuration names, and changes nothing. Each line says what was found and, where
-//! that is not as it should be, what to do.
+//! `bot-companion check --live`: checks what the configuration refers to, and changes nothing. Each line says what was found
+//! and, if something is wrong, what to do.
 
 mod findings;
 #[cfg(test)]
@@ -23,10 +23,10 @@ pub(super) use findings::connections;
 
 /// How long the store may take to answer a question.
 const STORE_LIMIT: Duration = Duration::from_secs(10);
-/// How long a program that has our port may take to answer.
+/// How long a program on our port may take to answer.
 const ASK_LIMIT: Duration = Duration::from_secs(3);
 
-/// All checks beside those of the start (`start_checks.rs`), one after the other.
+/// All checks except those of startup (`start_checks.rs`), one after the other.
 pub(super) async fn run(config: &Config) -> Vec<CheckLine> {
     let now = Clock::system().now();
     let mut lines = vec![port(config).await];
@@ -37,14 +37,14 @@ pub(super) async fn run(config: &Config) -> Vec<CheckLine> {
     lines
 }
 
-/// Whether this process could listen for requests. A service of ours that does so now is fine, too.
+/// Whether this process could listen for requests. A running service of ours is fine, too.
 async fn port(config: &Config) -> CheckLine {
     let listen = &config.http.listen;
     let Err(taken) = server::try_bind(listen) else { return CheckLine::fine("port", format!("{listen} is free")) };
     findings::port(CheckedPort::Service, listen, &taken, service_runs(config).await)
 }
 
-/// Whether a service of ours answers at the address of this configuration.
+/// Whether our service answers at the address in this configuration.
 async fn service_runs(config: &Config) -> bool {
     let listen = &config.http.listen;
     let is_any_port = listen.tcp().is_some_and(|address| address.port() == 0);
@@ -52,7 +52,7 @@ async fn service_runs(config: &Config) -> bool {
     answer.is_some_and(|(_, answer)| Answer::of_service(&answer).is_some())
 }
 
-/// The same for operators.
+/// The same for the admin listener.
 async fn admin_port(config: &Config) -> Option<CheckLine> {
     let listen = config.admin.listen?;
     let Err(taken) = server::try_bind(&listen.into()) else {
@@ -65,23 +65,23 @@ async fn admin_port(config: &Config) -> Option<CheckLine> {
     Some(findings::port(port, &listen.into(), &taken, is_ours))
 }
 
-/// Whether the service that runs is of a release that did not name itself yet: this command is run before an upgrade, too.
+/// Whether the running service is an older release that did not name itself yet: this command is also run before an upgrade.
 async fn former_admin_answers(listen: SocketAddr) -> bool {
     let answer = LocalQuestion::at(format!("http://{}/readyz", reachable(listen))).ask(ASK_LIMIT).await;
     answer.is_ok_and(|(_, answer)| Answer::is_of_former_admin(&answer))
 }
 
-/// Store, what the server allows, schema, keys, bot.
+/// Store, server limits, schema, keys, bot.
 async fn store(config: &Config, now: Time) -> Vec<CheckLine> {
     let location = store::location(&config.store.url);
     let look = match store::look(&config.store.url, STORE_LIMIT).await {
         Ok(Some(look)) => look,
         Ok(None) => {
-            // The checks of the start have said so.
+            // The startup checks have reported that.
             if database::refuse_lost(config).is_err() {
                 return Vec::new();
             }
-            let text = format!("there is no database at {location} yet; the first start makes it");
+            let text = format!("there is no database at {location} yet; the first start creates it");
             return vec![CheckLine::warning("store", text)];
         }
         Err(error) => return vec![CheckLine::failed("store", error.to_string())],
@@ -105,7 +105,7 @@ async fn store(config: &Config, now: Time) -> Vec<CheckLine> {
     lines
 }
 
-/// Whether all grants can be read with the keys that are configured.
+/// Whether the configured keys can decrypt all grants.
 fn keys(config: &Config, grants_by_key: &[(String, u64)]) -> CheckLine {
     let configured: Vec<String> = config.secrets.iter().map(|key| key.id.clone()).collect();
     let file = store::local_file(&config.store.url).filter(|_| configured.is_empty());
@@ -119,7 +119,7 @@ fn keys(config: &Config, grants_by_key: &[(String, u64)]) -> CheckLine {
     }
 }
 
-/// The same for a plain `check`, where the store is a file: to look only at the grants costs little. Says only what is wrong.
+/// The same for a plain `check` if the store is a file, where checking just the grants is cheap. Only reports problems.
 pub(super) async fn unreadable_grants(config: &Config) -> Option<String> {
     let grants_by_key = store::grants_in_file(&config.store.url).await.ok()??;
     let line = keys(config, &grants_by_key);
@@ -129,21 +129,21 @@ pub(super) async fn unreadable_grants(config: &Config) -> Option<String> {
 /// Provider, credentials, clock.
 async fn provider(config: &Config) -> Vec<CheckLine> {
     let clock = Clock::system();
-    // What is wrong with it stops the start, too, which has its own line.
+    // Problems with it prevent startup too, which has its own line.
     let Ok(client) = app::provider(config, &clock) else { return Vec::new() };
     let redirect_uri = config.idp.redirect_uri.first().map_or("", String::as_str);
     let began = clock.now();
     let (date, probed) = client.probe(redirect_uri).await;
     let mut lines = findings::provider(&config.idp.base_url, redirect_uri, &probed);
-    // The answer was written between the two, and the header has whole seconds.
+    // The answer was written between the two times, and the header has whole seconds.
     lines.extend(date.map(|date| findings::clock(date, began, clock.now())));
     lines
 }
 
-/// What the certificate says of itself; that it can be used at all is a check of the start.
+/// What the certificate says. Whether it can be used at all is a startup check.
 fn certificate(config: &Config, now: Time) -> Option<CheckLine> {
     let Some(tls) = &config.tls else {
-        let text = "none: plain HTTP, so TLS is the business of a proxy before the service";
+        let text = "none: plain HTTP, so a proxy in front of the service has to handle TLS";
         return Some(CheckLine::fine("certificate", text));
     };
     let loaded = LoadedCertificate::load(tls).ok()?;

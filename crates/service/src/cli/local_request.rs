@@ -1,4 +1,4 @@
-//! Asks a service on this machine.
+//! Sends requests to a service on this machine.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::admin::SERVICE;
 use crate::config::{Config, ListenAddress};
 
-/// More than any answer to these questions has.
+/// More than any answer to these requests.
 const MOST_BYTES: usize = 64 * 1024;
 
 /// The address at which a listener can be reached from this machine.
@@ -24,11 +24,11 @@ pub(super) fn reachable(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listen.port())
 }
 
-/// What a service on this machine is asked.
+/// A request to a service on this machine.
 #[derive(Clone, Debug)]
 pub(super) struct LocalQuestion {
     url: String,
-    /// The unix socket at which it is asked; else it is the address in `url`.
+    /// The unix socket to connect to, if it isn't the address in `url`.
     socket: Option<PathBuf>,
 }
 
@@ -57,17 +57,17 @@ impl fmt::Display for LocalQuestion {
     }
 }
 
-/// What a service of ours says when it is asked whether it takes requests.
+/// What our service answers when asked whether it takes requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
-    /// Whether it was asked to stop.
+    /// Whether it is shutting down.
     pub(super) is_draining: bool,
-    /// Where it listens for requests; only the admin listener says that.
+    /// Where it listens for requests; only the admin listener reports that.
     pub(super) listen: Option<ListenAddress>,
 }
 
 impl Answer {
-    /// As `GET /ready` answers: in the envelope, which others do not have. `None` if somebody else answers.
+    /// An answer of `GET /ready`, recognised by its envelope. `None` if something else answered.
     pub(super) fn of_service(answer: &Value) -> Option<Self> {
         let is_enveloped = answer["code"].is_u64() && answer["message"].is_string();
         let is_draining = match (answer["data"]["status"].as_str(), answer["data"]["error"].as_str()) {
@@ -78,7 +78,7 @@ impl Answer {
         is_enveloped.then_some(Self { is_draining, listen: None })
     }
 
-    /// As `GET /readyz` of the admin listener answers. `None` if somebody else does.
+    /// An answer of the admin listener's `GET /readyz`. `None` if something else answered.
     pub(super) fn of_admin(answer: &Value) -> Option<Self> {
         let is_draining = match answer["status"].as_str() {
             Some("ready") => false,
@@ -89,15 +89,15 @@ impl Answer {
         (answer["service"] == SERVICE).then_some(Self { is_draining, listen })
     }
 
-    /// Whether `GET /readyz` is answered as a release before this one does: it does not name itself. Others may answer like this, so it
-    /// counts only if our service answers, too.
+    /// Whether this is an earlier release's answer to `GET /readyz`, which does not name itself. Others may answer like this
+    /// too, so it only counts if our service also answers.
     pub(super) fn is_of_former_admin(answer: &Value) -> bool {
         answer.get("service").is_none() && matches!(answer["status"].as_str(), Some("ready" | "draining"))
     }
 }
 
-/// The admin listener of the service that this configuration is for, and what it says. `None` if nobody answers, or another service:
-/// whoever has the default address is ours only if it also listens where ours does.
+/// The admin listener of the service that this configuration is for, and its answer. `None` if nothing or another service
+/// answers: on the default address it is only ours if it also listens where ours does.
 pub(super) async fn admin_of(config: &Config, limit: Duration) -> Option<(SocketAddr, Answer)> {
     let admin = reachable(config.admin.listen?);
     let (_, answer) = LocalQuestion::at(format!("http://{admin}/readyz")).ask(limit).await.ok()?;
@@ -106,9 +106,8 @@ pub(super) async fn admin_of(config: &Config, limit: Duration) -> Option<(Socket
 }
 
 impl LocalQuestion {
-    /// The status and the JSON of the answer.
     pub(super) async fn ask(&self, limit: Duration) -> anyhow::Result<(u16, Value)> {
-        // The certificate is for the service's name, and this asks by its address; nothing secret is sent.
+        // The certificate is for the service's name, and this connects to its address; nothing secret is sent.
         let mut client = reqwest::Client::builder()
             .no_proxy()
             .tls_danger_accept_invalid_certs(true)
@@ -121,7 +120,7 @@ impl LocalQuestion {
         let mut response = asked.with_context(|| format!("{self} does not answer"))?;
         let (status, mut body) = (response.status().as_u16(), Vec::new());
         while let Some(chunk) = response.chunk().await? {
-            anyhow::ensure!(body.len() + chunk.len() <= MOST_BYTES, "{self} answers more than it should");
+            anyhow::ensure!(body.len() + chunk.len() <= MOST_BYTES, "{self} sent too large an answer");
             body.extend_from_slice(&chunk);
         }
         Ok((status, serde_json::from_slice(&body).unwrap_or_default()))

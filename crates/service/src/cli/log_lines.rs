@@ -1,5 +1,5 @@
-//! How a log line looks: text for people, JSON for machines, or text for journald, which has its own time and takes the level from a
-//! prefix. Each line that belongs to a request carries the request's id. A fatal error is such a line, too.
+//! The format of log lines: text for people, JSON for machines, or text for journald, which adds the time itself and takes the
+//! level from a prefix. Lines that belong to a request carry its ID. A fatal error is such a line, too.
 
 use std::fmt::{self, Write as _};
 use std::fs::File;
@@ -18,7 +18,6 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::config::LogFormat;
 
-/// Writes the lines of the log.
 pub(super) enum LineFormat {
     Text(Format),
     Journal(Format<Full, ()>),
@@ -26,9 +25,9 @@ pub(super) enum LineFormat {
 }
 
 impl LineFormat {
-    /// As configured; text goes to journald in its own way.
+    /// As configured, except that text for journald has its own format.
     pub(super) fn new(format: LogFormat) -> Self {
-        // Colours are for a terminal; in a file they are noise.
+        // Colours are for terminals; in a file they are noise.
         let ansi = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         match format {
             LogFormat::Json => Self::Json(Format::default().json().flatten_event(true)),
@@ -51,12 +50,12 @@ where
             Self::Journal(format) => format.format_event(context, own, event),
             Self::Json(format) => format.format_event(context, own, event),
         }?;
-        // Many say it themselves.
+        // Many lines name it themselves.
         if event.metadata().fields().field("id").is_none()
             && let Some(id) = request_id::current()
             && let Ok(id) = id.to_str()
         {
-            // An id is made of letters, digits, `_` and `-`.
+            // An ID consists of letters, digits, `_` and `-`.
             let (end, addition) = match self {
                 Self::Json(_) => ("}\n", format!(",\"id\":\"{id}\"}}\n")),
                 Self::Text(_) | Self::Journal(_) => ("\n", format!(" id=\"{id}\"\n")),
@@ -71,7 +70,7 @@ where
     }
 }
 
-/// Each line with its level, as sd-daemon(3) has it.
+/// Prefixes each line with its level, as in sd-daemon(3).
 fn for_journal(level: Level, text: &str) -> String {
     let priority = match level {
         Level::ERROR => "3",
@@ -82,7 +81,7 @@ fn for_journal(level: Level, text: &str) -> String {
     text.lines().flat_map(|line| ["<", priority, ">", line.trim_start(), "\n"]).collect()
 }
 
-/// Whether standard error is connected to journald: systemd says which file that is.
+/// Whether standard error goes to journald; systemd says which file that is.
 fn goes_to_journal() -> bool {
     let Some(stream) = std::env::var_os("JOURNAL_STREAM") else { return false };
     let found = std::io::stderr().as_fd().try_clone_to_owned().and_then(|file| File::from(file).metadata());
@@ -92,8 +91,8 @@ fn goes_to_journal() -> bool {
 /// Whether a fatal error is written as JSON.
 static FATAL_AS_JSON: AtomicBool = AtomicBool::new(false);
 
-/// Finds out how a fatal error is to be written. The configuration itself may be what is wrong, so this looks for the one setting
-/// and takes no notice of the rest.
+/// Finds out how to write a fatal error. The configuration itself may be broken, so this looks for the one setting and ignores
+/// the rest.
 pub(super) fn note_format(file: Option<&Path>) {
     let json = match std::env::var("COMPANION_LOG_FORMAT") {
         Ok(format) => format == "json",
@@ -119,12 +118,12 @@ fn asks_for_json(text: &str) -> bool {
     })
 }
 
-/// A command's last words.
+/// The line about a fatal error.
 pub(super) fn fatal(error: &anyhow::Error) -> String {
     let text = format!("{error:#}");
     if FATAL_AS_JSON.load(Ordering::Relaxed) {
         let mut timestamp = String::new();
-        // It cannot fail; a line without a time is better than none.
+        // It cannot fail, and a line without a time is better than none.
         let _ = SystemTime.format_time(&mut Writer::new(&mut timestamp));
         let (level, target) = ("ERROR", "bot_companion");
         let line = serde_json::json!({"timestamp": timestamp, "level": level, "message": text, "target": target});

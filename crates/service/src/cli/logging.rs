@@ -16,9 +16,8 @@ use crate::config::{LogConfig, LogFormat};
 pub(super) struct LogHandle(reload::Handle<EnvFilter, Registry>);
 
 impl LogHandle {
-    /// From now on this filter decides what is logged.
     pub(super) fn set_filter(&self, filter: EnvFilter) {
-        // It fails only when the subscriber is gone, which lives as long as the process.
+        // It only fails once the subscriber is gone, which lives as long as the process.
         let _ = self.0.reload(filter);
     }
 }
@@ -26,11 +25,11 @@ impl LogHandle {
 /// Starts logging to standard error.
 pub(super) fn start(log: &LogConfig) -> anyhow::Result<LogHandle> {
     let filter = filter(&log.filter)?;
-    // If the reader of the log goes away, a failed write is by default reported on standard error, which panics. A service
-    // that cannot log must not stop because of that.
+    // If the log's reader goes away, a failed write is reported on standard error by default, which panics. A service that
+    // cannot log must not stop because of that.
     let lines = fmt::layer().with_writer(std::io::stderr).log_internal_errors(false);
     let lines = lines.event_format(LineFormat::new(log.format));
-    // Spans of libraries are seen at the level trace only.
+    // Library spans only show up at the trace level.
     let lines = match log.format {
         LogFormat::Text => lines.with_ansi(false).boxed(),
         LogFormat::Json => lines.fmt_fields(JsonFields::new()).boxed(),
@@ -45,15 +44,13 @@ pub(super) fn start(log: &LogConfig) -> anyhow::Result<LogHandle> {
     Ok(LogHandle(handle))
 }
 
-/// What a library warns of because of what a client sent, as often as the client likes. Who needs it writes `h2=warn`.
-const UP_TO_STRANGERS: &str = "h2=error";
+/// Warnings of libraries that clients can cause as often as they like. If you need them, set `h2=warn`.
+const CAUSED_BY_CLIENTS: &str = "h2=error";
 
 /// A filter from the text of `log.filter`.
 pub(super) fn filter(text: &str) -> anyhow::Result<EnvFilter> {
-    EnvFilter::try_new(format!("{UP_TO_STRANGERS},{text}")).with_context(|| {
-        format!(
-            "log.filter = {text:?}: write a level such as \"info\", or directives such as \"info,bot_companion=debug\""
-        )
+    EnvFilter::try_new(format!("{CAUSED_BY_CLIENTS},{text}")).with_context(|| {
+        format!("log.filter = {text:?}: write a level like \"info\", or directives like \"info,bot_companion=debug\"")
     })
 }
 

@@ -1,4 +1,4 @@
-//! The commands; each with a file of its own unless it is one line.
+//! The commands, each in its own file unless it is one line.
 
 mod announce;
 mod audit;
@@ -42,7 +42,7 @@ use crate::config::{Config, ListenAddress};
 
 /// The backend of a chat bot's dashboard and website.
 ///
-/// Start with `bot-companion dev`: it runs the whole service with a sandbox sign-in and demo data, and needs no configuration.
+/// Start with `bot-companion dev`: it runs the whole service with a sandbox sign-in and demo data, without any configuration.
 #[derive(Debug, Parser)]
 #[command(name = "bot-companion", version = Version::NAME, max_term_width = 100, after_help = exit::HELP)]
 pub struct Cli {
@@ -56,43 +56,47 @@ enum Command {
     Serve {
         #[command(flatten)]
         config: ConfigFile,
-        /// Listen here instead of at http.listen; port 0 picks a free one, and `unix:PATH` is a unix socket.
+        /// Listen here instead of on http.listen: ADDRESS:PORT or unix:PATH. Port 0 picks a free port.
         #[arg(long, value_name = "ADDRESS")]
         listen: Option<ListenAddress>,
-        /// Begin with an empty database although the key of an earlier one is still there.
+        /// Start with an empty database even though the key file of an earlier one exists.
         #[arg(long)]
         new_database: bool,
     },
-    /// Run everything on this machine for trying out: sandbox sign-in, demo guilds, a demo bot.
+    /// Try it out: run everything on this machine, with a sandbox sign-in, demo guilds and a demo bot.
     Dev {
-        /// Listen here; loopback only. Port 0 picks a free one.
+        /// Listen here; loopback only. Port 0 picks a free port.
         #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
         listen: SocketAddr,
         /// Keep the data in this folder.
         #[arg(long, value_name = "FOLDER", default_value = ".bot-companion-dev")]
         data: PathBuf,
-        /// Keep the demo data in this PostgreSQL database instead; one that holds nothing else.
+        /// Keep the demo data in this PostgreSQL database instead. It must not contain anything else.
         #[arg(long, value_name = "URL")]
         store: Option<SecretString>,
-        /// Register this redirect address, too, and let pages of its origin call; may be given several times. It takes the
-        /// place of the one that is registered for the same origin.
+        /// Also register this redirect address, and allow pages from its origin. It replaces one with the same origin. Can be
+        /// repeated.
         #[arg(long, value_name = "URL")]
         redirect_uri: Vec<String>,
-        /// Without rate limits, for tests and measurements.
+        /// Turn rate limits off, for tests and benchmarks.
         #[arg(long)]
         no_limits: bool,
-        /// Print one line of JSON with the addresses and the bot key, for programs.
+        /// Print the addresses and the bot key as one line of JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Create a commented configuration, asking for the required values.
+    /// Create a commented configuration file, asking for the required values.
     ///
-    /// Without a terminal, or with --yes, it doesn't ask: pass them as options.
+    /// Without a terminal, or with --yes, it doesn't ask: pass the values as options.
+    #[command(after_help = "\
+Examples:
+  bot-companion init
+  bot-companion init /etc/bot-companion/companion.toml --public-url https://bot.example")]
     Init(init::Init),
-    /// Check the configuration and say what is wrong with it.
+    /// Check the configuration for mistakes.
     Check {
-        /// Also look at what it names: ports, store, keys, provider, clock, certificate, bot. Nothing is changed, and nothing is
-        /// made; the provider gets one code that it refuses.
+        /// Also check ports, store, keys, provider, clock, certificate and bot. Changes nothing; the provider is sent one
+        /// made-up code.
         #[arg(long)]
         live: bool,
         #[command(flatten)]
@@ -100,10 +104,10 @@ enum Command {
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// Print the default configuration, with every setting explained; or the one that counts.
+    /// Print the default configuration with every setting explained, or the settings in use.
     Config {
-        /// Print each setting with the value that counts and where it came from: the default, a line of the file, a variable.
-        /// Secrets are hidden.
+        /// Print the value of each setting and where it comes from: the defaults, a line in the file or a variable. Secrets are
+        /// hidden.
         #[arg(long)]
         effective: bool,
         #[command(flatten)]
@@ -111,9 +115,9 @@ enum Command {
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// Ask the service on this machine whether it takes requests: exit code 0 if it does. For the HEALTHCHECK of a container.
+    /// Exit with 0 if the service on this machine takes requests. For a container's HEALTHCHECK.
     Healthcheck {
-        /// Where the service listens, if it was started with --listen and admin.listen is not set, or off.
+        /// Where the service listens, if it was started with --listen and without admin.listen.
         #[arg(long, value_name = "ADDRESS")]
         listen: Option<ListenAddress>,
         #[command(flatten)]
@@ -121,59 +125,80 @@ enum Command {
     },
     /// Print the API's OpenAPI document.
     Openapi,
-    /// Print what a shell needs to complete these commands.
+    /// Print completions for a shell.
     Completions {
         /// The shell.
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
-    /// Print the manual page, or that of a command.
+    /// Print the manual page of a command, or write all of them to a folder.
     Man {
-        /// The command, such as `key create`.
+        /// The command, like `key create`. Without one, the main page.
         #[arg(value_name = "COMMAND")]
         words: Vec<String>,
+        /// Write the pages of all commands to this folder.
+        #[arg(long, value_name = "FOLDER", conflicts_with = "words")]
+        to: Option<PathBuf>,
     },
-    /// Make, list and revoke the keys with which bots send their data.
+    /// Manage the keys that bots use to send their data.
     #[command(subcommand)]
     Key(key::Key),
-    /// Tell visitors of the status page something; list, end and remove what they are told.
+    /// Post and manage announcements on the status page.
     ///
-    /// What is posted is shown at once, and until it is removed; one that is over is shown as a part of the past.
+    /// An announcement appears at once. When it is over, it moves to the page's history, until you remove it.
+    #[command(after_help = "\
+Examples:
+  bot-companion announce \"Search is slow\" --text \"We are looking into it.\"
+  bot-companion announce list
+  bot-companion announce end 3")]
     Announce(announce::Announce),
-    /// Write the team from a file, or into one.
+    /// Import or export the team.
     #[command(subcommand)]
     Team(team::Team),
-    /// Add feedback from a file.
+    /// Import feedback.
     #[command(subcommand)]
     Feedback(feedback::FeedbackCommand),
-    /// Block users, show what is stored of them, forget them.
+    /// Block users, show what is stored about them, or forget them.
     #[command(subcommand)]
     Users(users::Users),
-    /// Show and change the keys that encrypt the provider's tokens.
+    /// Manage the keys that encrypt the provider's tokens.
     #[command(subcommand)]
     Secrets(secrets::Secrets),
-    /// Say what happened: sign-ins, refusals, blocks, uses of bot keys, commands that changed something.
+    /// Show what happened: sign-ins, refusals, blocks, uses of bot keys, and commands that changed something.
+    #[command(after_help = "\
+Examples:
+  bot-companion audit --since 1h
+  bot-companion audit --user 123456789012345678 --kind sign_in_refused")]
     Audit(audit::AuditCommand),
-    /// Say what the store holds.
+    /// Show what the store contains.
     Stats(stats::StatsCommand),
-    /// Write everything into a file, while the service runs.
+    /// Back up everything to a file, while the service runs.
     ///
-    /// The file holds all of one moment, is read again, and can be read by its owner only. It can be restored into SQLite and into
-    /// PostgreSQL alike. The provider's tokens in it are encrypted; the key is not in it.
+    /// The backup is a consistent snapshot, is verified after it is written, and only its owner can read it. It can be restored
+    /// into SQLite and PostgreSQL. The provider's tokens in it are encrypted; the key is not included.
+    #[command(after_help = "\
+Examples:
+  bot-companion backup companion.backup
+  bot-companion backup --to /var/backups/bot-companion --keep 7
+  bot-companion backup - | ssh backup.example 'cat > companion.backup'")]
     Backup(backup::Backup),
     /// Restore a backup, while the service is stopped.
     ///
-    /// The whole file is checked first; then all of it is restored or nothing. All sessions end, because one of the backup may have
-    /// been ended since.
+    /// The whole file is checked first, and then restored completely or not at all. All sessions end, because users may have
+    /// signed out since the backup.
+    #[command(after_help = "\
+Examples:
+  bot-companion restore companion.backup
+  bot-companion restore companion.backup --replace")]
     Restore(backup::Restore),
-    /// Move the data to another store, or vacuum its file.
+    /// Copy the data to another store, or vacuum the database file.
     #[command(subcommand)]
     Store(store::StoreCommand),
 }
 
 #[derive(Clone, Debug, clap::Args)]
 struct ConfigFile {
-    /// The configuration file (TOML). Every setting can also come from the environment; see `bot-companion config`.
+    /// The configuration file (TOML). You can also use environment variables: see `bot-companion config`.
     #[arg(id = "config", long, value_name = "FILE", env = "COMPANION_CONFIG")]
     file: Option<PathBuf>,
 }
@@ -195,7 +220,7 @@ pub fn run(cli: Cli, version: Version) -> anyhow::Result<()> {
         Command::Check { live, form, config } => check::run(live, form, &config),
         Command::Healthcheck { listen, config } => healthcheck::run(&config, listen.as_ref()),
         Command::Completions { shell } => documents::completions(shell),
-        Command::Man { words } => documents::man(&words),
+        Command::Man { words, to } => documents::man(&words, to.as_deref()),
         Command::Config { effective, form, config } => settings::run(effective, form, &config),
         Command::Openapi => print(&crate::http::document()),
         Command::Key(key) => key::run(key),
@@ -212,12 +237,12 @@ pub fn run(cli: Cli, version: Version) -> anyhow::Result<()> {
     }
 }
 
-/// What a command that has failed says: a line of the log, as `log.format` has it.
-pub fn last_words(error: &anyhow::Error) -> String {
+/// The log line for a command that failed, in the format of `log.format`.
+pub fn fatal_line(error: &anyhow::Error) -> String {
     log_lines::fatal(error)
 }
 
-/// Writes to standard output; a reader that has left is no error.
+/// Writes to standard output. It is not an error if the reader has gone.
 fn print(text: &str) -> anyhow::Result<()> {
     use std::io::Write;
     match std::io::stdout().write_all(text.as_bytes()) {
@@ -226,7 +251,7 @@ fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// The runtime of the background work; the connections have their own.
+/// The runtime for background work; connections have their own.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }
@@ -237,10 +262,10 @@ mod tests {
 
     use super::*;
 
-    /// Commands that change nothing and whose output has a form of its own, or that run until they are stopped.
+    /// Commands that change nothing and have their own output format, or that run until they are stopped.
     const WITHOUT_JSON: [&str; 6] = ["serve", "healthcheck", "openapi", "completions", "man", "team export"];
 
-    /// Every command that does something by itself, with its words.
+    /// Every command that does something by itself.
     fn commands(command: &clap::Command, words: &str, found: &mut Vec<(String, bool)>) {
         let below: Vec<_> = command.get_subcommands().filter(|below| below.get_name() != "help").collect();
         let does_something = below.is_empty() || command.get_positionals().next().is_some();

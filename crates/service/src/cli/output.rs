@@ -1,18 +1,17 @@
-//! What commands print: lines for people, or with `--json` one JSON document for programs.
+//! The output of commands: lines for people, or with `--json` one JSON document for programs.
 
 use serde_json::Value;
 
-/// Whether a command prints for people or for programs.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(super) struct OutputForm {
-    /// Print JSON, for programs.
+    /// Print JSON.
     #[arg(long)]
     pub(super) json: bool,
 }
 
 impl OutputForm {
-    /// A list. For people: a line of aligned cells per row, or the sentence `none` if there is no row. For programs: an array with
-    /// one value per row.
+    /// A list. For people: a line of aligned cells per row, or the sentence `none` if there are no rows. For programs: an array
+    /// with one value per row.
     pub(super) fn list<T>(
         self,
         rows: &[T],
@@ -39,7 +38,7 @@ fn pretty(value: &Value) -> String {
     format!("{value:#}\n")
 }
 
-/// Lines of aligned columns, two blanks between them. A column without any text is left out.
+/// Lines of aligned columns with two spaces between them. Empty columns are left out.
 pub(super) fn columns(rows: &[Vec<String>]) -> Vec<String> {
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or_default()

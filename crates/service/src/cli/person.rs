@@ -1,4 +1,4 @@
-//! `bot-companion users show` and `users forget`: what is stored of one person, and how it goes.
+//! `bot-companion users show` and `users forget`: what is stored about one person, and how to remove it.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::sync::Arc;
@@ -111,11 +111,11 @@ pub(super) async fn show(reading: &Reading, id: Snowflake, form: OutputForm) -> 
     let person = read(&*reading.store, id).await?;
     let vault = reading.vault()?;
     Ok(form.one(&person.value(&vault), || {
-        if person.is_known() { person.text(&vault) } else { format!("Nothing is stored of user {id}.\n") }
+        if person.is_known() { person.text(&vault) } else { format!("Nothing is stored about user {id}.\n") }
     }))
 }
 
-/// Forgets a user, if that is meant.
+/// Forgets a user, after confirmation.
 pub(super) async fn forget(app: &Arc<App>, id: Snowflake, is_meant: bool, form: OutputForm) -> anyhow::Result<String> {
     let person = read(&*app.store, id).await?;
     if !is_meant {
@@ -144,8 +144,8 @@ pub(super) async fn forget(app: &Arc<App>, id: Snowflake, is_meant: bool, form: 
 fn forgotten_text(person: &StoredPerson, erased: Erased, revokes: bool, left: Option<String>) -> String {
     let id = person.id;
     let mut lines = vec![format!(
-        "User {id} is forgotten: {} session(s) ended, {} roster entry(s), {} subscription(s) removed, {} feedback entry(s) have \
-         no author now, {} audit row(s) do not name them any more; owner of {} and staff in {} guild(s) no longer.",
+        "User {id} is forgotten. Sessions ended: {}; roster entries removed: {}; subscriptions removed: {}; feedback made \
+         anonymous: {}; audit rows made anonymous: {}; guilds they no longer own: {}, or are staff in: {}.",
         erased.sessions,
         erased.roster,
         erased.subscriptions,
@@ -156,29 +156,32 @@ fn forgotten_text(person: &StoredPerson, erased: Erased, revokes: bool, left: Op
     )];
     if revokes {
         lines.push(
-            "The service revokes their grant at the provider within a minute, and then forgets that, too.".to_owned(),
+            "The service will revoke their grant at the provider within a minute, then delete it too.".to_owned(),
         );
     }
     if person.traces.is_blocked {
-        lines
-            .push(format!("They stay blocked, which needs their id: `bot-companion users unblock {id}` forgets that."));
+        lines.push(format!(
+            "They stay blocked, so their ID is still stored: `bot-companion users unblock {id}` removes it."
+        ));
     }
     lines.extend(left);
     lines.push(
-        "The bot may send their id again (as owner, staff or subscriber), never their name; forget them in the bot, too.\n".to_owned(),
+        "The bot may send their ID again (as owner, staff or subscriber); their name is not stored. Make the bot forget \
+         them, too.\n"
+            .to_owned(),
     );
     lines.join("\n")
 }
 
 fn confirm(person: &StoredPerson) -> anyhow::Result<()> {
     let StoredPerson { id, sessions, traces, subscription, account } = person;
-    ensure!(std::io::stdin().is_terminal(), "nobody is there to ask: add --yes to forget user {id}");
+    ensure!(std::io::stdin().is_terminal(), "can't ask without a terminal: add --yes to forget user {id}");
     let name = account.as_ref().map_or_else(String::new, |it| format!(" ({})", Untrusted(&it.user.username)));
     let covers = subscription.as_ref().map_or(0, |it| it.guilds.len());
     let mut out = std::io::stderr().lock();
     write!(
         out,
-        "Forget user {id}{name}: {} session(s), {} roster entry(s), {} feedback entry(s), {} subscription(s) for {covers} guild(s)? \
+        "Forget user {id}{name}? Sessions: {}, roster entries: {}, feedback entries: {}, subscriptions: {} (guilds: {covers}). \
          This cannot be undone. [y/N] ",
         sessions.len(),
         traces.roster,

@@ -18,23 +18,23 @@ use super::{ConfigFile, print};
 use crate::accounts::{GrantReport, ResealReport};
 use crate::config::Config;
 
-/// How long the running service may take to say which keys it has. Its store is probed for that.
+/// How long the running service may take to report its keys, which includes a probe of its store.
 const ASK_LIMIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Secrets {
-    /// Say how many of the provider's grants are encrypted with each key, and whether each can be read.
+    /// Show how many of the provider's grants are encrypted with each key, and whether they can be read.
     Status {
         #[command(flatten)]
         form: OutputForm,
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// Encrypt everything with the first key that is not yet, while the service runs.
+    /// Re-encrypt all grants with the first key, while the service runs.
     ///
-    /// First put the new key in front of the old one in the configuration of every replica, and restart them: a replica that does
-    /// not have the new key cannot read what this writes. Then run this, then take the old key out. If the service that runs here does not
-    /// have the new key, this refuses.
+    /// First put the new key before the old one in every replica's configuration, and restart them: a replica without the new
+    /// key cannot read what this writes. Then run this, and remove the old key. It refuses to run while the service on this
+    /// machine doesn't have the new key.
     Reseal {
         #[command(flatten)]
         form: OutputForm,
@@ -75,20 +75,20 @@ pub(super) fn run(secrets: &Secrets) -> anyhow::Result<()> {
     print(&said)
 }
 
-/// A service that does not have the first key yet could not read what is about to be written.
+/// A service without the first key could not read what is about to be written.
 async fn refuse_before_restart(config: &Config, keys: &[String]) -> anyhow::Result<()> {
     let first = keys.first().map_or("", String::as_str);
-    let others = "Every service that uses this store must have the key `";
-    let until = "` already: one that was not restarted or reloaded since cannot read what this writes";
+    let others = "Every service that uses this store must already have the key `";
+    let until = "`: one that hasn't been restarted or reloaded since you added it cannot read what this writes";
     let Some((admin, loaded)) = loaded_keys(config).await else {
-        warn!("no running service could be asked at admin.listen. {others}{first}{until}");
+        warn!("no running service could be reached at admin.listen. {others}{first}{until}");
         return Ok(());
     };
     if !loaded.iter().any(|key| key == first) {
         bail!(
-            "the service that runs here (admin listener {admin}) does not have the key `{first}` yet, so it could not read what this \
-             writes: restart it, or reload it if secrets.keys was set before, and run this again. If that service has another store, \
-             correct admin.listen or run this with COMPANION_ADMIN_LISTEN=off. Nothing was changed"
+            "the service running here (admin listener {admin}) does not have the key `{first}` yet, so it could not read what \
+             this \
+             writes: restart it, or reload it if secrets.keys was set before, and run this again. If that service uses another store, correct admin.listen or run this with COMPANION_ADMIN_LISTEN=off. Nothing was changed"
         );
     }
     if store::needs_shared_keys(&config.store.url) {
@@ -97,7 +97,7 @@ async fn refuse_before_restart(config: &Config, keys: &[String]) -> anyhow::Resu
     Ok(())
 }
 
-/// The ids of the keys that the service which runs here has loaded, and its admin listener. `None` if it cannot be asked.
+/// The IDs of the keys that the service running here has loaded, and its admin listener. `None` if it cannot be reached.
 async fn loaded_keys(config: &Config) -> Option<(SocketAddr, Vec<String>)> {
     let (admin, _) = admin_of(config, ASK_LIMIT).await?;
     let (_, health) = LocalQuestion::at(format!("http://{admin}/health")).ask(ASK_LIMIT).await.ok()?;
@@ -105,7 +105,7 @@ async fn loaded_keys(config: &Config) -> Option<(SocketAddr, Vec<String>)> {
     Some((admin, ids.collect()))
 }
 
-/// Shown only where standard error is a terminal.
+/// Only shown if standard error is a terminal.
 fn progress(grants: u64) -> ProgressBar {
     let bar = ProgressBar::new(grants);
     if let Ok(style) = ProgressStyle::with_template("resealing {bar:40} {human_pos} of {human_len} grants, {eta} left")
@@ -138,12 +138,16 @@ fn status_text(report: &GrantReport) -> String {
     }
     let mut lines = columns(&rows);
     if report.configured.is_empty() {
-        lines.push("There is no key here: the service makes one at its start, unless secrets.keys is set.".to_owned());
+        lines.push(
+            "There is no key here: the service creates one when it starts, unless secrets.keys is set.".to_owned(),
+        );
     }
     lines.extend(remedies(report));
     let waiting: u64 = report.configured.iter().skip(1).map(|(_, found)| found.grants - found.damaged).sum();
     if waiting > 0 {
-        lines.push(format!("{waiting} grant(s) are not under the first key: run `bot-companion secrets reseal`."));
+        lines.push(format!(
+            "{waiting} grant(s) are not encrypted with the first key: run `bot-companion secrets reseal`."
+        ));
     }
     lines.join("\n") + "\n"
 }
@@ -153,19 +157,20 @@ pub(super) fn remedies(report: &GrantReport) -> Vec<String> {
     let mut lines = Vec::new();
     for (id, found) in report.configured.iter().filter(|(_, found)| found.damaged > 0) {
         lines.push(format!(
-            "{} grant(s) name the key {id} and cannot be read with it: either secrets.keys has other bytes under that id than \
-             when they were written, which only the right key mends, or they are damaged. Their users sign in again to mend it.",
+            "{} grant(s) name the key {id} but cannot be read with it: either secrets.keys has a different key under that ID \
+             than when they were written, and only the right key helps, or they are damaged, and their users have to sign in \
+             again.",
             found.damaged
         ));
     }
     for (id, grants) in &report.missing {
         lines.push(if id.is_empty() {
-            format!("{grants} grant(s) are damaged: they name no key. Their users sign in again to mend it.")
+            format!("{grants} grant(s) are damaged: they name no key. Their users have to sign in again.")
         } else {
             let id = Untrusted(id);
             format!(
                 "{grants} grant(s) need the key {id}, which is not configured: add it to secrets.keys (from its backup, or from \
-                 the .key file that was beside the database). If it is lost, their users sign in again to mend it."
+                 the .key file next to the database). If it is lost, their users have to sign in again."
             )
         });
     }
@@ -180,20 +185,20 @@ fn removable(report: &GrantReport) -> Vec<&str> {
 
 fn reseal_text(done: ResealReport, report: &GrantReport) -> String {
     let first = report.configured.first().map_or("", |(id, _)| id.as_str());
-    let mut lines = vec![format!("{} of {} grant(s) are encrypted with {first} now.", done.resealed, done.seen)];
+    let mut lines = vec![format!("Encrypted {} of {} grant(s) with {first}.", done.resealed, done.seen)];
     if done.changed > 0 {
-        lines.push(format!("{} changed meanwhile and were left as they are.", done.changed));
+        lines.push(format!("{} changed in the meantime and were left alone.", done.changed));
     }
     lines.extend(remedies(report));
     for (id, found) in report.configured.iter().skip(1) {
         lines.push(if found.grants == 0 {
-            format!("Nothing needs the key {id} any more: take it out of secrets.keys and restart the service.")
+            format!("Nothing needs the key {id} any more: remove it from secrets.keys and restart the service.")
         } else if found.grants == found.damaged {
-            format!("What is left under the key {id} cannot be read.")
+            format!("The grants left under the key {id} cannot be read.")
         } else {
             let left = found.grants - found.damaged;
             format!(
-                "The key {id} is still needed by {left} grant(s): is a replica running that does not have {first} in front? \
+                "The key {id} is still needed by {left} grant(s): is a replica running that doesn't have {first} first? \
                  Restart it, and run this again."
             )
         });

@@ -21,9 +21,9 @@ use crate::server::{Inherited, Listeners};
 use crate::systemd::ServiceManager;
 use crate::{admin, server};
 
-/// What the process needs beside its connections: the store's files, the provider, the log.
+/// Open files besides the connections: the store's files, the provider, the log.
 const OTHER_FILES: u64 = 256;
-/// How long the database server may take to say what it allows.
+/// How long the database server may take to report its limits.
 const SERVER_LIMIT: Duration = Duration::from_secs(2);
 
 pub(super) fn run(
@@ -32,7 +32,7 @@ pub(super) fn run(
     may_start_empty: bool,
     version: Version,
 ) -> anyhow::Result<()> {
-    // Before there are threads: it removes variables from the environment.
+    // Before there are threads, because it removes environment variables.
     let mut inherited = Inherited::take()?;
     let mut config = file.load()?;
     config.require_idp()?;
@@ -45,7 +45,7 @@ pub(super) fn run(
         check.require()?;
     }
     runtime()?.block_on(async {
-        // From here on it neither ends the process nor is lost.
+        // From here on, SIGHUP neither ends the process nor gets lost.
         let hangup = reload::Hangup::hear();
         let listeners = match Listeners::inherited(&mut inherited).context("a socket of systemd cannot be used")? {
             Some(inherited) => {
@@ -71,14 +71,14 @@ pub(super) fn run(
         for check in checks.iter().filter(|check| check.is_warning()) {
             warn!("{}", check.text);
         }
-        tell_of_few_connections(&started).await;
-        // Beside the rest: it goes through all users, and nobody should wait for that.
+        warn_about_few_connections(&started).await;
+        // In the background, because it goes through all users.
         let telling = {
             let app = Arc::clone(&app);
-            tokio::task::spawn(async move { cautions::tell_of_unreadable_grants(&app).await })
+            tokio::task::spawn(async move { cautions::warn_about_unreadable_grants(&app).await })
         };
-        dev::warn_of_demo_key(&app).await;
-        // Before it says that it listens: who reads that may stop it at once, and in good order.
+        dev::warn_about_demo_key(&app).await;
+        // Before the log says that it listens: a reader of that line may stop it right away, and it should shut down cleanly.
         let stop = asked_to_stop(OnHangup::GoOn);
         for place in &places {
             info!("listening on {place}");
@@ -89,7 +89,6 @@ pub(super) fn run(
             let traces =
                 Traces::start(endpoint, service_name, *sample_percent).map_err(|problem| anyhow::anyhow!(problem))?;
             info!("traces are sent to otel.endpoint");
-            // Nobody else sets it.
             let _ = app.traces.set(traces);
         }
         let reload = Reload {
@@ -124,7 +123,7 @@ pub(super) fn run(
     })
 }
 
-/// Starts the admin listener, and says where it is.
+/// Starts the admin listener, and logs its address.
 pub(super) fn answer_operators(
     listener: Option<TcpListener>,
     app: &Arc<App>,
@@ -135,7 +134,7 @@ pub(super) fn answer_operators(
     Ok(Some(server))
 }
 
-/// Sending blocks, and the runtime must go on meanwhile.
+/// Sending blocks, and the runtime must keep running.
 async fn send_last_traces(app: Arc<App>) {
     let sent = tokio::task::spawn_blocking(move || app.traces.get().map(Traces::shutdown)).await;
     if sent.is_err() {
@@ -143,7 +142,7 @@ async fn send_last_traces(app: Arc<App>) {
     }
 }
 
-/// Reads the configuration again, from where it was read at the start.
+/// Reloads the configuration from where it was read at startup.
 fn loader(file: ConfigFile) -> Box<dyn Fn() -> anyhow::Result<Config> + Send> {
     Box::new(move || {
         let mut config = file.load()?;
@@ -153,9 +152,9 @@ fn loader(file: ConfigFile) -> Box<dyn Fn() -> anyhow::Result<Config> + Send> {
     })
 }
 
-/// A database server that takes fewer connections than configured fails under load.
-async fn tell_of_few_connections(config: &Config) {
-    // If it does not answer now, the first request that needs it logs that.
+/// A database server that accepts fewer connections than configured fails under load.
+async fn warn_about_few_connections(config: &Config) {
+    // If it does not answer now, the first request that needs it will log that.
     if let Ok(Some(server)) = store::look_at_server(&config.store.url, SERVER_LIMIT).await
         && let line = live_check::connections(&server, config.store.connections)
         && line.has_failed()
@@ -164,27 +163,28 @@ async fn tell_of_few_connections(config: &Config) {
     }
 }
 
-/// Binds the listening sockets and sees to it that there are enough file descriptors for the connections.
+/// Binds the listening sockets and makes sure that there are enough file descriptors for the connections.
 pub(super) fn open(config: &mut Config) -> anyhow::Result<Listeners> {
     allow_connections(config);
     Ok(server::bind(&config.http)?)
 }
 
-/// Sees to it that there are enough file descriptors for the connections, or else that there are fewer of those.
+/// Makes sure that there are enough file descriptors for the connections, or allows fewer connections.
 fn allow_connections(config: &mut Config) {
     let wanted = config.limits.connections as u64 + OTHER_FILES;
-    // Where the system does not tell: what a process has by default nearly everywhere.
+    // If the system does not say, assume the usual default.
     let allowed = rlimit::increase_nofile_limit(wanted).unwrap_or(1024);
     if allowed < wanted {
         config.limits.connections = saturating::to_usize(allowed.saturating_sub(OTHER_FILES)).max(64);
         warn!(
             connections = config.limits.connections,
-            "the system allows {allowed} open files, so there can be fewer connections than limits.connections; raise it with `ulimit -n` or LimitNOFILE="
+            "the system allows {allowed} open files, so fewer connections are possible than limits.connections allows; raise \
+             it with `ulimit -n` or LimitNOFILE="
         );
     }
 }
 
-/// Where requests are taken, as the log says it.
+/// The address for the log.
 fn place(address: &ListenAddress, scheme: &str, base_path: &str) -> String {
     match address {
         ListenAddress::Tcp(address) => format!("{scheme}://{address}{base_path}/"),
@@ -192,16 +192,16 @@ fn place(address: &ListenAddress, scheme: &str, base_path: &str) -> String {
     }
 }
 
-/// What SIGHUP means: a configuration that has changed, or a terminal that was closed.
+/// The meaning of SIGHUP: a changed configuration, or a closed terminal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum OnHangup {
-    /// Somebody else hears it.
+    /// Handled elsewhere.
     GoOn,
-    /// It drains like SIGTERM.
+    /// Drains like SIGTERM.
     Stop,
 }
 
-/// Waits until the process is asked to stop. Signals are heard from the call on, before anybody waits.
+/// Waits until the process is asked to stop. Signals are received from the call on, even before anyone awaits it.
 pub(super) fn asked_to_stop(on_hangup: OnHangup) -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
     let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
@@ -214,7 +214,7 @@ pub(super) fn asked_to_stop(on_hangup: OnHangup) -> impl Future<Output = ()> {
                 _ = hangup.recv(), if on_hangup == OnHangup::Stop => {}
             }
         } else {
-            warn!("signals cannot be heard; stop the service by killing it");
+            warn!("signals cannot be received; stop the service by killing it");
             std::future::pending::<()>().await;
         }
     }

@@ -1,4 +1,4 @@
-//! `bot-companion config`: the settings, as they are by default or as they count here.
+//! `bot-companion config`: the default settings, or the ones in use.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use crate::config::{Config, DEFAULTS, EffectiveSetting};
 
 pub(super) fn run(effective: bool, form: OutputForm, file: &ConfigFile) -> anyhow::Result<()> {
     if !effective {
-        let advice = "the defaults are TOML, with comments: for JSON add --effective";
+        let advice = "the default configuration is commented TOML: for JSON, add --effective";
         return if form.json { Err(UsageError(advice.to_owned()).into()) } else { print(DEFAULTS) };
     }
     let settings = Config::effective(file.file.as_deref(), std::env::vars_os())?;

@@ -1,7 +1,8 @@
-//! What must hold before the service can run. This is the one list of it: `serve` goes through it before it opens anything, `check` through
-//! what concerns the configuration, and `check --live` through all of it.
+//! The conditions for the service to run. This is the only list of them: `serve` goes through it before it opens anything,
+//! `check` through the part about the configuration, and `check --live` through all of it.
 //!
-//! What `serve` finds out by doing it (binding a port, opening the store) `check --live` finds out by looking (`live_check.rs`).
+//! What `serve` finds out by doing it (binding a port, opening the store), `check --live` finds out by looking
+//! (`live_check.rs`).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -15,14 +16,14 @@ use crate::config::{Config, keyfile, origin_of};
 use crate::server::LoadedCertificate;
 use crate::site::{dashboard, icon};
 
-/// What the configuration says, and the files that it names.
+/// The configuration, and the files it names.
 pub(super) fn of_configuration(config: &Config) -> Vec<CheckLine> {
     let cautions = cautions::of(config).into_iter().map(|caution| CheckLine::warning("safety", caution));
     let checks = [listeners(config), certificate(config), picture(config), dashboard(config)];
     cautions.chain(checks.into_iter().flatten()).collect()
 }
 
-/// What this machine has for it, as the service's user finds it.
+/// The state of this machine, as the service's user sees it.
 pub(super) fn of_machine(config: &Config, may_start_empty: bool) -> Vec<CheckLine> {
     let database = if may_start_empty { None } else { database(config) };
     [database, place(config), key_file(config), provider(config)].into_iter().flatten().collect()
@@ -43,11 +44,12 @@ fn listeners(config: &Config) -> Option<CheckLine> {
         "http.listen ({http}) and admin.listen ({admin}) conflict: give admin.listen another port, or set it \
          to \"off\""
     );
-    // A default that cannot be used is given up.
+    // A default address that cannot be used is given up.
     Some(if config.admin.is_set { CheckLine::wrong("listeners", text) } else { CheckLine::warning("listeners", text) })
 }
 
-/// Whether the system refuses to listen on both: an unspecified address stands for all, that of IPv6 also for all of IPv4.
+/// Whether the system refuses to listen on both. An unspecified address means all addresses, and that of IPv6 also means all of
+/// IPv4.
 fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
     let covers = |all: IpAddr, ip: IpAddr| all.is_unspecified() && (all.is_ipv6() || ip.is_ipv4());
     let (port, a, b) = (one.port(), one.ip(), other.ip());
@@ -64,7 +66,7 @@ fn picture(config: &Config) -> Option<CheckLine> {
     Some(CheckLine::wrong("picture", failed.to_string()))
 }
 
-/// Whether people can sign in on the site's own dashboard.
+/// Whether people can sign in on the site's dashboard.
 fn dashboard(config: &Config) -> Option<CheckLine> {
     let path = format!("{}{}", config.http.base_path, dashboard::PATH);
     let redirects = &config.idp.redirect_uri;
@@ -72,7 +74,7 @@ fn dashboard(config: &Config) -> Option<CheckLine> {
         return None;
     }
     let Some(url) = &config.site.url else {
-        let text = format!("nobody can sign in at {path}, because no address of idp.redirect_uri leads there");
+        let text = format!("nobody can sign in at {path}, because no address in idp.redirect_uri leads there");
         return Some(CheckLine::fine("dashboard", text));
     };
     let address = format!("{url}{}", dashboard::PATH);
@@ -86,7 +88,7 @@ fn dashboard(config: &Config) -> Option<CheckLine> {
     Some(CheckLine::warning("dashboard", format!("nobody can sign in at {address}: {remedy}")))
 }
 
-/// The folder, the files and the disk of a store that is a file.
+/// The folder, the files and the disk of an SQLite store.
 fn place(config: &Config) -> Option<CheckLine> {
     match store::look_at_place(&config.store.url) {
         Ok(caution) => caution.map(|text| CheckLine::warning("files", text)),
@@ -94,7 +96,7 @@ fn place(config: &Config) -> Option<CheckLine> {
     }
 }
 
-/// The key beside the database; one that is missing is made by the start.
+/// The key file next to the database. If it is missing, startup creates it.
 fn key_file(config: &Config) -> Option<CheckLine> {
     let database = store::local_file(&config.store.url).filter(|_| config.secrets.is_empty())?;
     let failed = keyfile::load(&keyfile::beside(&database)).err()?;

@@ -1,4 +1,4 @@
-//! `bot-companion stats`: what the store holds.
+//! `bot-companion stats`: what the store contains.
 
 use domain::Time;
 use domain::feed::FeedState;

@@ -1,4 +1,4 @@
-//! `bot-companion store copy`: the data moves to another store, in a maintenance window. And `bot-companion store vacuum`.
+//! `bot-companion store copy`, which moves the data to another store in a maintenance window, and `bot-companion store vacuum`.
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -22,21 +22,24 @@ pub(super) enum StoreCommand {
     /// Copy everything from one store to another, and compare the two.
     ///
     /// Stop the service first, and start it on the destination afterwards. The destination must be empty: a new database, or a
-    /// file that does not exist. The source stays as it is. Everything arrives or nothing: if the copy breaks off, the destination is
-    /// still empty, and you can run the same command again.
+    /// file that does not exist. The source is not changed. If the copy is interrupted, the destination is still empty, and you
+    /// can run the same command again.
     ///
-    /// A URL is `sqlite:PATH` or `postgres://USER:PASSWORD@HOST/DATABASE`. One with a password is better given in
-    /// `COMPANION_COPY_FROM` or `COMPANION_COPY_TO`: everybody on the machine can see a command's arguments.
+    /// A URL is `sqlite:PATH` or `postgres://USER:PASSWORD@HOST/DATABASE`. If it contains a password, set it through
+    /// `COMPANION_COPY_FROM` or `COMPANION_COPY_TO`: everyone on the machine can see a command's arguments.
+    #[command(after_help = "\
+Example:
+  bot-companion store copy --from sqlite:bot-companion.db --to postgres://companion@db.example/companion")]
     Copy {
-        /// The store that has the data.
+        /// The store to copy from.
         #[arg(long, value_name = "URL", env = "COMPANION_COPY_FROM", hide_env_values = true, value_parser = secret)]
         from: SecretString,
-        /// The store that takes it.
+        /// The store to copy to.
         #[arg(long, value_name = "URL", env = "COMPANION_COPY_TO", hide_env_values = true, value_parser = secret)]
         to: SecretString,
         #[command(flatten)]
         form: OutputForm,
-        /// How long to keep trying to reach a database server; the service has `store.start_wait` for that.
+        /// How long to keep trying to reach a database server, like `store.start_wait` for the service.
         #[arg(
             long,
             value_name = "DURATION",
@@ -47,10 +50,10 @@ pub(super) enum StoreCommand {
         )]
         start_wait: Duration,
     },
-    /// Rewrite the SQLite database file, so that nothing deleted is left in it.
+    /// Rewrite the SQLite database file, so that no deleted data is left in it.
     ///
-    /// Writes of a running service wait meanwhile and may be refused, so stop it before a large file is vacuumed. It needs twice the
-    /// size of the file as free disk space.
+    /// A running service has to wait with its writes and may refuse them, so stop it before you vacuum a large file. Needs free
+    /// disk space of twice the file's size.
     Vacuum {
         #[command(flatten)]
         form: OutputForm,
@@ -72,7 +75,7 @@ pub(super) fn run(command: StoreCommand) -> anyhow::Result<()> {
         StoreCommand::Copy { from, to, form, start_wait } => (from, to, form, start_wait),
         StoreCommand::Vacuum { form, config } => return vacuum::run(form, &config),
     };
-    // It says so if it waits for a database.
+    // So that it says so if it waits for a database.
     logging::start(&LogConfig { filter: "warn".to_owned(), format: LogFormat::Text, access: AccessLog::Off })?;
     let what = CopyOptions { from, to, start_wait, now: Clock::system().now() };
     let bar = progress("copying");
@@ -95,7 +98,6 @@ fn show(bar: &ProgressBar, progress: Progress<'_>) {
     };
     let message = format!("{doing} {}", progress.table);
     if progress.rows < bar.position() {
-        // Comparing begins at the beginning.
         bar.reset();
     }
     if bar.message() != message {
@@ -105,7 +107,7 @@ fn show(bar: &ProgressBar, progress: Progress<'_>) {
     bar.set_position(progress.rows);
 }
 
-/// The key that a service without `secrets.keys` has made beside its file.
+/// The key file that a service without `secrets.keys` created next to its database.
 fn key_beside(url: &SecretString) -> Option<PathBuf> {
     Some(keyfile::beside(&store::local_file(url)?)).filter(|path| path.exists())
 }
@@ -128,10 +130,10 @@ fn text(what: &CopyOptions, report: &CopyReport, key: Option<&Path>) -> String {
         lines.push(format!("{table:<20} {rows:>12}  {short}"));
     }
     lines.push(format!("{:<20} {total:>12}\n", "all"));
-    lines.push(format!("Both stores were read again and are equal: {}", report.checksum));
+    lines.push(format!("Both stores were read again and match: {}", report.checksum));
     if report.mended > 0 {
         lines.push(format!(
-            "{} row(s) had the character U+0000, which {} cannot store; U+FFFD stands in its place.",
+            "{} row(s) had the character U+0000, which {} cannot store; it was replaced with U+FFFD.",
             report.mended,
             store::kind(&what.to)
         ));
@@ -144,7 +146,7 @@ fn text(what: &CopyOptions, report: &CopyReport, key: Option<&Path>) -> String {
         ));
     }
     let (from, to) = (store::kind(&what.from), store::kind(&what.to));
-    lines.push(format!("Copied from {from} to {to}. Now set store.url to what --to says, and start the service.\n"));
+    lines.push(format!("Copied from {from} to {to}. Now set store.url to the value of --to, and start the service.\n"));
     lines.join("\n")
 }
 
@@ -168,11 +170,13 @@ mod tests {
         let said = text(&what, &report, Some(Path::new("a.key")));
         assert!(said.contains("users                           2  0123456789abcdef\n"), "{said}");
         assert!(said.contains("all                       1000002\n"), "{said}");
-        assert!(said.contains(&format!("are equal: {}\n", "5e".repeat(32))), "{said}");
+        assert!(said.contains(&format!("match: {}\n", "5e".repeat(32))), "{said}");
         assert!(said.contains("1 row(s)"), "{said}");
         assert!(said.contains("COMPANION_SECRETS_KEYS_FILE=a.key."), "{said}");
         assert!(
-            said.ends_with("from SQLite to PostgreSQL. Now set store.url to what --to says, and start the service.\n")
+            said.ends_with(
+                "from SQLite to PostgreSQL. Now set store.url to the value of --to, and start the service.\n"
+            )
         );
         assert_eq!(
             value(&report)["tables"][1],

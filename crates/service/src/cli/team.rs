@@ -21,11 +21,11 @@ use crate::config::suggest;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Team {
-    /// Replace the whole team by that in a file (TOML or JSON), such as `team export` writes.
+    /// Replace the whole team with the one in a file (TOML or JSON, as written by `team export`).
     Import {
         /// The file: `[[members]]` in TOML, or {"members": […]} in JSON.
         file: PathBuf,
-        /// Only check the file.
+        /// Check the file without importing it.
         #[arg(long)]
         dry_run: bool,
         #[command(flatten)]
@@ -33,9 +33,9 @@ pub(super) enum Team {
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// Print the team, in a form that `team import` takes.
+    /// Print the team in a format that `team import` accepts.
     Export {
-        /// The form.
+        /// The format.
         #[arg(long, value_enum, default_value_t = Form::Toml)]
         format: Form,
         #[command(flatten)]
@@ -45,13 +45,11 @@ pub(super) enum Team {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Form {
-    /// TOML.
     Toml,
-    /// JSON.
     Json,
 }
 
-/// The team as it stands in a file.
+/// The team as written in a file.
 #[derive(Serialize)]
 struct TeamFile {
     members: Vec<TeamFileMember>,
@@ -95,7 +93,7 @@ pub(super) fn run(team: Team) -> anyhow::Result<()> {
     }
 }
 
-/// By the file's name; where it does not tell, by its first character.
+/// From the file's name or, if that doesn't tell, its first character.
 fn form(file: &Path, text: &str) -> Form {
     let json = match file.extension().and_then(|extension| extension.to_str()) {
         Some("toml") => false,
@@ -105,7 +103,7 @@ fn form(file: &Path, text: &str) -> Form {
     if json { Form::Json } else { Form::Toml }
 }
 
-/// The team in a file's text, with what was left out of it; the error lists everything that is wrong.
+/// The team in a file, with notes on what was ignored. The error lists everything that is wrong.
 fn read(text: &str, form: Form) -> anyhow::Result<(Roster, Vec<String>)> {
     let mut value: Value = match form {
         Form::Toml => serde_json::to_value(toml::from_str::<toml::Table>(text)?)?,
@@ -130,7 +128,7 @@ fn read(text: &str, form: Form) -> anyhow::Result<(Roster, Vec<String>)> {
 const FIELDS: [&str; 9] =
     ["username", "name", "avatar", "discord_id", "role", "color", "category", "position", "permissions"];
 
-/// What stands in the file and would be left out: in a file that a person wrote, that is a typing mistake.
+/// Fields that would be ignored: in a file that a person wrote, they are typos.
 fn unknown_fields(value: &Value) -> Vec<String> {
     let refuse = |place: String, name: &str, known: &[&'static str]| {
         let meant = suggest(name, name, known.iter().copied());

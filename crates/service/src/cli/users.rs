@@ -1,4 +1,5 @@
-//! `bot-companion users …`: blocks users, shows what is stored of one, and forgets them. A running service notices within a second.
+//! `bot-companion users …`: blocks users, shows what is stored about them, and forgets them. A running service notices within a
+//! second.
 
 use clap::Subcommand;
 use domain::Snowflake;
@@ -13,11 +14,11 @@ use super::{ConfigFile, person, print};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Users {
-    /// Block a user: ends all their sessions, and they cannot sign in.
+    /// Block a user: end all their sessions and refuse their sign-ins.
     Block {
-        /// The user's id at the identity provider.
+        /// The user's ID at the identity provider.
         id: Snowflake,
-        /// Why; shown by `users blocked`.
+        /// The reason, shown by `users blocked`.
         #[arg(long, default_value = "", hide_default_value = true)]
         reason: String,
         #[command(flatten)]
@@ -25,32 +26,32 @@ pub(super) enum Users {
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// Let a blocked user sign in again.
+    /// Allow a blocked user to sign in again.
     Unblock {
-        /// The user's id at the identity provider.
+        /// The user's ID at the identity provider.
         id: Snowflake,
         #[command(flatten)]
         form: OutputForm,
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// Say what is stored of a user.
+    /// Show what is stored about a user.
     Show {
-        /// The user's id at the identity provider.
+        /// The user's ID at the identity provider.
         id: Snowflake,
         #[command(flatten)]
         form: OutputForm,
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// Forget a user: ends their sessions, revokes their grant, removes their name and id.
+    /// Forget a user: end their sessions, revoke their grant, and remove their name and ID.
     ///
-    /// Their feedback stays without its author. What the bot sends of them later is stored without their name, until they sign in
-    /// again. A block stays.
+    /// Their feedback stays, without an author. Anything the bot sends about them later is stored without their name, until
+    /// they sign in again. A block stays in place.
     Forget {
-        /// The user's id at the identity provider.
+        /// The user's ID at the identity provider.
         id: Snowflake,
-        /// Do not ask.
+        /// Don't ask for confirmation.
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
@@ -58,7 +59,7 @@ pub(super) enum Users {
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// List the blocked users, the latest first.
+    /// List the blocked users, most recent first.
     Blocked {
         #[command(flatten)]
         form: OutputForm,

@@ -1,4 +1,5 @@
-//! Vacuuming a store that is a file: once at the start after an upgrade, with `users forget`, and by `bot-companion store vacuum`.
+//! Vacuuming an SQLite file: once at the first start after an upgrade, with `users forget`, and by `bot-companion store
+//! vacuum`.
 
 use anyhow::bail;
 use secrecy::SecretString;
@@ -10,55 +11,59 @@ use super::database::{self, Missing};
 use super::output::OutputForm;
 use super::{ConfigFile, print, runtime};
 
-/// A larger file would delay a start for so long that a liveness probe ends it, again and again.
+/// A larger file would delay startup for so long that a liveness probe ends it, over and over.
 const MOST_AT_START: u64 = 128 << 20;
-/// A larger file would make a running service refuse writes: its writes wait for the vacuum, and not for long.
+/// A larger file would make a running service refuse writes, which only wait a short time for the vacuum.
 const MOST_BESIDE_SERVICE: u64 = 64 << 20;
 
-/// Before the service opens its store: removes what releases before `secure_delete` have left in the file, once.
+/// Before the service opens its store: removes, once, what releases before `secure_delete` left in the file.
 pub(super) async fn once(url: &SecretString) {
-    // Whatever is wrong with the file is said when it is opened.
+    // Problems with the file are reported when it is opened.
     let Ok(Some(needs)) = store::vacuum_needs(url).await else { return };
     if needs.is_done {
         return;
     }
-    let told = told(&needs);
+    let description = description(&needs);
     if needs.size > MOST_AT_START || !needs.has_room() {
         warn!(
-            "deleted names may be left in the database file, from before this release; remove them with `bot-companion store vacuum` while the service is stopped: {told}"
+            "the database file may still contain deleted names from before this release; remove them with `bot-companion \
+             store vacuum` while the service is stopped: {description}"
         );
         return;
     }
-    info!("vacuuming the database file, once after this upgrade: deleted names may be left in it; {told}");
+    info!(
+        "vacuuming the database file, once after this upgrade, because it may still contain deleted names: {description}"
+    );
     match store::vacuum(url).await {
-        Ok(()) => info!("the database file is vacuumed"),
-        Err(error) => warn!(%error, "the database file could not be vacuumed; the next start tries again"),
+        Ok(()) => info!("the database file was vacuumed"),
+        Err(error) => warn!(%error, "the database file could not be vacuumed; the next start will try again"),
     }
 }
 
-/// What it takes, for people.
-fn told(needs: &VacuumNeeds) -> String {
+/// What it needs, in words.
+fn description(needs: &VacuumNeeds) -> String {
     let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
     let free = needs.free.map_or_else(String::new, |free| format!(" ({} MB are free)", megabytes(free)));
     format!(
-        "{} MB, which needs {} MB of free disk space for a while{free} and may take {} s",
+        "{} MB, which temporarily needs {} MB of free disk space{free} and may take {} s",
         megabytes(needs.size),
         megabytes(needs.room()),
         needs.seconds()
     )
 }
 
-/// After somebody was forgotten; gives what is left to do.
+/// After someone was forgotten. Returns what is left to do.
 pub(super) async fn after_forgetting(url: &SecretString) -> Option<String> {
     let by_hand = |why: &str| {
         format!(
-            "Copies of their name may still be in free parts of the database file ({why}): stop the service and run `bot-companion store vacuum`."
+            "Copies of their name may still be in free parts of the database file ({why}): stop the service and run \
+             `bot-companion store vacuum`."
         )
     };
     match store::vacuum_needs(url).await {
         Ok(None) => None,
         Ok(Some(needs)) if needs.size > MOST_BESIDE_SERVICE => {
-            Some(by_hand("it is too large to vacuum beside the service"))
+            Some(by_hand("it is too large to vacuum while the service runs"))
         }
         Ok(Some(needs)) if !needs.has_room() => Some(by_hand("there is too little disk space to vacuum it")),
         Ok(Some(_)) => match store::vacuum(url).await {
@@ -69,7 +74,6 @@ pub(super) async fn after_forgetting(url: &SecretString) -> Option<String> {
     }
 }
 
-/// `bot-companion store vacuum`.
 pub(super) fn run(form: OutputForm, file: &ConfigFile) -> anyhow::Result<()> {
     let config = database::prepare(file, Missing::Refuse)?;
     let url = &config.store.url;
@@ -79,13 +83,13 @@ pub(super) fn run(form: OutputForm, file: &ConfigFile) -> anyhow::Result<()> {
             return print(&form.one(&json!({ "vacuumed": false }), || text.to_owned()));
         };
         if !needs.has_room() {
-            bail!("there is too little disk space: {}", told(&needs));
+            bail!("there is too little disk space: {}", description(&needs));
         }
         store::vacuum(url).await.map_err(|error| match error {
             StoreError::Busy(why) => anyhow::anyhow!("{why}; stop the service, and try again"),
             other => other.into(),
         })?;
-        let text = "The database file is vacuumed: nothing that was deleted is left in it.\n";
+        let text = "The database file was vacuumed: no deleted data is left in it.\n";
         print(&form.one(&json!({ "vacuumed": true }), || text.to_owned()))
     })
 }
@@ -97,7 +101,7 @@ mod tests {
     #[test]
     fn the_need_of_room_and_time_is_told() {
         let needs = VacuumNeeds { size: 90_000_000, free: Some(5_000_000), is_done: false };
-        let said = told(&needs);
-        assert_eq!(said, "90 MB, which needs 197 MB of free disk space for a while (5 MB are free) and may take 4 s");
+        let said = description(&needs);
+        assert_eq!(said, "90 MB, which temporarily needs 197 MB of free disk space (5 MB are free) and may take 4 s");
     }
 }

@@ -1,4 +1,4 @@
-//! Settings that have to fit each other.
+//! Checks across settings.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::layers::{SECRETS, Settings, variable};
 use super::{Config, ConfigError, value};
 
 impl Config {
-    /// Whether the provider's settings, without which nobody can sign in, are all there; the error says how to set them.
+    /// Checks that the provider's settings are complete, without which nobody can sign in. The error says how to set them.
     pub fn require_idp(&self) -> Result<(), ConfigError> {
         let missing = [
             ("idp.client_id", self.idp.client_id.is_empty()),
@@ -25,7 +25,7 @@ impl Config {
     }
 }
 
-/// The certificate is useless without its key, and the other way round.
+/// The certificate is useless without its key, and vice versa.
 pub(super) fn tls_pair(cert: bool, key: bool, settings: &mut Settings) {
     if !settings.are_valid(&["tls.cert", "tls.key"]) {
         return;
@@ -37,13 +37,13 @@ pub(super) fn tls_pair(cert: bool, key: bool, settings: &mut Settings) {
     }
 }
 
-/// Notes what is wrong between settings that are each right by themselves.
+/// Finds conflicts between settings that are each valid on their own.
 pub(super) fn cross_check(config: &Config, settings: &mut Settings) {
     let guilds = &config.guilds;
     let sessions = &config.sessions;
     let mut not_longer = |short: (&'static str, Duration), long: (&'static str, Duration)| {
         if settings.are_valid(&[short.0, long.0]) && short.1 > long.1 {
-            settings.conflict(short.0, format!("{} is longer than {}: make it the shorter one", short.0, long.0));
+            settings.conflict(short.0, format!("{} must not be longer than {}", short.0, long.0));
         }
     };
     not_longer(("sessions.idle", sessions.idle), ("sessions.absolute", sessions.absolute));
@@ -59,7 +59,7 @@ pub(super) fn cross_check(config: &Config, settings: &mut Settings) {
     site_url(config, settings);
 }
 
-/// The store knows best what its URL has to look like.
+/// The store knows best what its URL should look like.
 fn store_url(config: &Config, settings: &mut Settings) {
     if settings.are_valid(&["store.url"])
         && let Err(problem) = store::check(&config.store.url)
@@ -73,19 +73,19 @@ fn key_ids(config: &Config, settings: &mut Settings) {
     if let Some(index) = config.secrets.iter().position(|key| !ids.insert(&key.id)) {
         settings.conflict(
             "secrets.keys",
-            format!("secrets.keys: the id of key {} was used before it: give each its own", index + 1),
+            format!("secrets.keys: key {} has the same ID as an earlier one: give each its own", index + 1),
         );
     }
 }
 
-/// A key of its own would be of no use to the other replicas.
+/// The other replicas could not use this one's own key.
 fn shared_keys(config: &Config, settings: &mut Settings) {
     if settings.are_valid(&["store.url", "secrets.keys"])
         && config.secrets.is_empty()
         && store::needs_shared_keys(&config.store.url)
     {
-        let advice = "set secrets.keys to a key that all replicas share: what the .key file of a SQLite database that was moved holds, or \
-             \"main:\" and what `openssl rand -base64 32` prints";
+        let advice = "set secrets.keys to a key that all replicas share: the contents of the .key file if you moved from \
+        SQLite, or \"main:\" and the output of `openssl rand -base64 32`";
         let kind = store::kind(&config.store.url);
         settings.conflict("store.url", format!("store.url names {kind}: {advice}"));
     }
@@ -108,7 +108,7 @@ fn site_url(config: &Config, settings: &mut Settings) {
     }
 }
 
-/// The redirect address is chosen by the request's origin, so the origins have to differ and be allowed to call.
+/// The request's origin selects the redirect address, so the origins must differ and be allowed.
 fn redirects(config: &Config, settings: &mut Settings) {
     const KEY: &str = "idp.redirect_uri";
     if !settings.are_valid(&[KEY, "http.allowed_origins"]) {

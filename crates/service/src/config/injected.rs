@@ -1,9 +1,9 @@
-//! Variables that nobody wrote: for each service in its namespace, Kubernetes tells every container where that service is, and so do
-//! links between containers. A service called `companion` or `companion-…` makes names that begin like our settings.
+//! Variables that nobody wrote: Kubernetes, and links between containers, tell every container where each service in its
+//! namespace is. A service called `companion` or `companion-…` produces names that start like our settings.
 
 use std::ffi::OsStr;
 
-/// Whether a variable that is no setting has the name, and where that is not enough the value, of one that was injected.
+/// Whether a variable that isn't a setting has the name, and if needed the value, of an injected one.
 pub(super) fn is_injected(name: &str, value: &OsStr) -> bool {
     let Some(rest) = name.strip_prefix("COMPANION") else { return false };
     let rest = format!("{rest}_");
@@ -16,7 +16,7 @@ pub(super) fn is_injected(name: &str, value: &OsStr) -> bool {
     if rest.contains("_SERVICE_PORT_") {
         return number(value);
     }
-    // COMPANION_DB_PORT=tcp://10.0.0.1:5432. With a number alone it is somebody's try to set a port.
+    // COMPANION_DB_PORT=tcp://10.0.0.1:5432. A bare number is someone trying to set a port.
     let is_address = ["tcp://", "udp://", "sctp://"].iter().any(|scheme| value.starts_with(scheme));
     if rest.ends_with("_PORT_") && is_address {
         return true;

@@ -1,5 +1,3 @@
-//! A key that encrypts the provider's tokens at rest.
-
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -11,45 +9,41 @@ use secrecy::{ExposeSecret as _, SecretBox, SecretString};
 /// A key that encrypts the provider's tokens at rest. Written `id:base64 of 32 bytes`.
 #[derive(Clone, Debug)]
 pub struct SecretKey {
-    /// Its name, stored beside what it encrypted.
+    /// Its name, stored with what it encrypted.
     pub id: String,
     bytes: Arc<SecretBox<[u8; Self::LENGTH]>>,
 }
 
-/// Why a text is no key. It never holds the text.
+/// Why a text is not a key. It never contains the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecretKeyError {
-    /// There is no colon.
-    #[error("write an id, a colon and base64 of 32 bytes")]
+    #[error("write an ID, a colon and 32 bytes in base64")]
     Shape,
-    /// The id does not look like one.
-    #[error("the id before the colon is 1 to 32 letters, digits, \"_\" or \"-\"")]
+    /// The ID has the wrong format.
+    #[error("the ID before the colon must be 1 to 32 letters, digits, \"_\" or \"-\"")]
     Id,
-    /// What follows the colon cannot be decoded.
-    #[error("what follows the colon is not base64")]
+    /// The part after the colon cannot be decoded.
+    #[error("the part after the colon is not base64")]
     Base64,
-    /// It decodes to something else than 32 bytes.
-    #[error("what follows the colon is base64 of {0} bytes, not of 32")]
+    /// It does not decode to 32 bytes.
+    #[error("the part after the colon is {0} bytes in base64, not 32")]
     Length(usize),
 }
 
 impl SecretKey {
-    /// Length of a key in bytes.
     pub const LENGTH: usize = 32;
 
-    /// The key with this name and these bytes.
     pub fn new(id: impl Into<String>, mut bytes: [u8; Self::LENGTH]) -> Self {
         let secret = SecretBox::new(Box::new(bytes));
         bytes.zeroize();
         Self { id: id.into(), bytes: Arc::new(secret) }
     }
 
-    /// The key itself.
     pub fn bytes(&self) -> &[u8; Self::LENGTH] {
         self.bytes.expose_secret()
     }
 
-    /// The key as it is written in a configuration.
+    /// The key as written in a configuration.
     pub fn to_text(&self) -> SecretString {
         format!("{}:{}", self.id, STANDARD.encode(self.bytes())).into()
     }

@@ -1,4 +1,4 @@
-//! The key that is made beside the database when none was given.
+//! The key file that is created next to the database if no key is configured.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -15,47 +15,44 @@ use super::SecretKey;
 /// Why there is no key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFileError {
-    /// The file cannot be read, or holds something else.
+    /// The file cannot be read, or does not contain a key.
     #[error("the key file {} {problem}", path.display())]
     Unusable {
-        /// Which file.
         path: PathBuf,
         /// What is wrong with it, and what to do.
         problem: String,
     },
-    /// There was none, and none can be made.
+    /// It is missing and cannot be created.
     #[error("the key file {} {problem}", path.display())]
     NotMade {
-        /// Which file.
         path: PathBuf,
         /// Why, and what to do.
         problem: String,
     },
 }
 
-/// The key beside a database.
+/// The key file next to a database.
 #[derive(Debug)]
 pub struct KeyFile {
-    /// What is in it.
     pub key: SecretKey,
-    /// Where it is.
     pub path: PathBuf,
-    /// Whether it was made just now.
+    /// Whether it was just created.
     pub is_new: bool,
 }
 
-/// Where the key of this database is, or would be.
+/// Where the key file of this database is, or would be.
 pub fn beside(database: &Path) -> PathBuf {
     with_suffix(database, ".key")
 }
 
-/// The key of a database that is not there any more: the service makes the database first, then the key.
+/// The key file of a database that is gone: the service creates the database first, then the key.
 pub fn without_database(database: &Path) -> Option<PathBuf> {
     let is_there = fs::metadata(database).is_ok_and(|file| file.len() > 0);
     Some(beside(database)).filter(|key| !is_there && key.exists())
 }
 
-/// The key in `<database>.key`; made on the first start. Of several processes that start at once, all get the same one.
+/// The key in `<database>.key`, which is created on the first start. Processes that start at the same time all get the same
+/// one.
 pub fn load_or_create(database: &Path) -> Result<KeyFile, KeyFileError> {
     let path = beside(database);
     if let Some(key) = load(&path)? {
@@ -63,13 +60,13 @@ pub fn load_or_create(database: &Path) -> Result<KeyFile, KeyFileError> {
     }
     let not_made = |problem: String| KeyFileError::NotMade { path: path.clone(), problem };
     create(&path).map_err(|error| {
-        not_made(format!("cannot be made: {error}; let the service's user write to its folder, or set secrets.keys"))
+        not_made(format!("cannot be created: {error}; let the service's user write to its folder, or set secrets.keys"))
     })?;
     match load(&path)? {
         Some(key) => {
             tracing::info!(
                 path = %path.display(),
-                "made a key for the provider's tokens; keep a copy of it with your backups, apart from the database"
+                "created a key for the provider's tokens; keep a copy of it with your backups, separate from the database"
             );
             Ok(KeyFile { key, path, is_new: true })
         }
@@ -77,13 +74,13 @@ pub fn load_or_create(database: &Path) -> Result<KeyFile, KeyFileError> {
     }
 }
 
-/// What to run if others can read the key.
+/// A warning if others can read the key.
 pub fn caution(path: &Path) -> Option<String> {
     let advice = || format!("others can read the key file; run `chmod 600 {}`", path.display());
     file_access::is_open_to(path, ALL_BUT_OWNER).then(advice)
 }
 
-/// The key in this file; none if there is no file.
+/// The key in this file; `None` if the file does not exist.
 pub fn load(path: &Path) -> Result<Option<SecretKey>, KeyFileError> {
     let unusable = |problem: String| KeyFileError::Unusable { path: path.to_owned(), problem };
     let text = match fs::read_to_string(path) {
@@ -100,16 +97,16 @@ pub fn load(path: &Path) -> Result<Option<SecretKey>, KeyFileError> {
     match text.expose_secret().trim_end().parse() {
         Ok(key) => Ok(Some(key)),
         Err(error) => {
-            let remedy = "restore it from a backup, or remove it to have users sign in again";
-            Err(unusable(format!("holds no key: {error}; {remedy}")))
+            let remedy = "restore it from a backup, or delete it and users will have to sign in again";
+            Err(unusable(format!("contains no key: {error}; {remedy}")))
         }
     }
 }
 
-/// Writes a new key aside and links it into place: a link appears whole or not at all and, unlike a rename, never
-/// replaces the key that another process has just made and may already have used.
+/// Writes a new key to another file and links it into place. A link appears complete or not at all and, unlike a rename, never
+/// replaces the key that another process just created and may already have used.
 fn create(path: &Path) -> io::Result<()> {
-    // A lost file makes a key of another name, so what the lost one encrypted is recognised as such.
+    // If the file is lost, the new key gets another name, so that data encrypted with the lost one is recognised.
     let mut id = [0; 4];
     secret_bytes(&mut id);
     let mut bytes = [0; SecretKey::LENGTH];
@@ -177,7 +174,7 @@ mod tests {
         let folder = TestFolder::new();
         fs::write(folder.path("data.db.key"), "hush").unwrap();
         let error = load_or_create(&folder.path("data.db")).unwrap_err().to_string();
-        assert!(error.contains("data.db.key holds no key: write an id, a colon"), "{error}");
+        assert!(error.contains("data.db.key contains no key: write an ID, a colon"), "{error}");
         assert!(!error.contains("hush"), "{error}");
     }
 
@@ -185,6 +182,6 @@ mod tests {
     fn a_missing_folder_is_named() {
         let folder = TestFolder::new();
         let error = load_or_create(&folder.path("absent/data.db")).unwrap_err().to_string();
-        assert!(error.contains("absent/data.db.key cannot be made: No such file"), "{error}");
+        assert!(error.contains("absent/data.db.key cannot be created: No such file"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! The settings as they were written: which layer gave what to which key, and everything that is wrong with it.
+//! The settings as written: which layer set what, and everything that is wrong with it.
 
 mod effective;
 mod environment;
@@ -18,16 +18,15 @@ use super::value::{Advice, duration};
 pub use effective::EffectiveSetting;
 pub use secret_sources::SecretFile;
 
-/// The settings whose values are never shown, and which the environment can give as a file.
+/// The settings whose values are never shown, and which the environment can pass as a file.
 pub(super) const SECRETS: [&str; 3] = ["idp.client_secret", "secrets.keys", "store.url"];
 
-/// Every setting by its name, with what each layer gave, the defaults first.
+/// Every setting by name, with the value from each layer, defaults first.
 #[derive(Default)]
 pub(super) struct Settings {
     given: BTreeMap<String, Vec<GivenSetting>>,
     problems: Vec<ConfigProblem>,
     layers: usize,
-    /// The files that a secret was read from.
     secret_files: Vec<SecretFile>,
 }
 
@@ -42,11 +41,11 @@ enum RawValue {
     Number(Option<u64>, Shown),
     List(Vec<(Self, SourceLocation)>),
     Other(Shown),
-    /// From the environment, where a number and a list are text too.
+    /// From the environment, where numbers and lists are text too.
     Plain(String),
 }
 
-/// A value as it stands in the file.
+/// A value as it is written in the file.
 type Shown = String;
 
 #[derive(Clone)]
@@ -64,25 +63,24 @@ struct ConfigProblem {
     text: String,
 }
 
-/// The variable that sets this key.
 pub(super) fn variable(key: &str) -> String {
     format!("COMPANION_{}", key.replace('.', "_").to_uppercase())
 }
 
 impl Settings {
-    /// Takes the first layer, which says which settings there are.
+    /// Takes the first layer, which defines the settings.
     pub(super) fn new(defaults: &Layer) -> Self {
         let mut settings = Self::default();
         settings.read(defaults, true);
         settings
     }
 
-    /// Whether anything but the defaults gives this setting.
+    /// Whether any layer other than the defaults sets it.
     pub(super) fn is_set(&self, key: &str) -> bool {
         self.given.get(key).is_some_and(|given| given.len() > 1)
     }
 
-    /// Adds a layer, which wins over the earlier ones.
+    /// Adds a layer, which overrides the earlier ones.
     pub(super) fn layer(&mut self, layer: &Layer) {
         self.read(layer, false);
     }
@@ -127,7 +125,7 @@ impl Settings {
                     self.problem(
                         None,
                         here,
-                        format!("{section} is a section: write [{section}] and its settings below it"),
+                        format!("{section} is a section: write [{section}] with its settings below it"),
                     );
                 }
             }
@@ -152,7 +150,7 @@ impl Settings {
         self.problems.push(ConfigProblem { key, location, text });
     }
 
-    /// Reports that a setting does not fit another one.
+    /// Reports that a setting conflicts with another one.
     pub(super) fn conflict(&mut self, key: &'static str, text: impl Into<String>) {
         let last = self.given.get(key).and_then(|given| given.last());
         let location =
@@ -160,12 +158,12 @@ impl Settings {
         self.problem(Some(key), location, text.into());
     }
 
-    /// Whether all these settings could be read, so that they can be compared with each other.
+    /// Whether all these settings are valid, so that they can be compared.
     pub(super) fn are_valid(&self, keys: &[&str]) -> bool {
         !self.problems.iter().any(|problem| problem.key.is_some_and(|key| keys.contains(&key)))
     }
 
-    /// The value of each setting as it was written, hashed.
+    /// A hash of each setting's value as written.
     pub(super) fn written(&self) -> WrittenSettings {
         let of = |given: &[GivenSetting]| {
             let mut hasher = DefaultHasher::new();
@@ -186,12 +184,12 @@ impl Settings {
         ConfigError::of(lines.collect())
     }
 
-    /// The text of a setting, read by `parse`. A layer with a wrong value is reported and passed over.
+    /// The text of a setting, parsed by `parse`. A layer with an invalid value is reported and skipped.
     pub(super) fn text<T>(&mut self, key: &'static str, parse: impl Fn(&str) -> Result<T, Advice>) -> Option<T> {
         self.each(key, |value, location| one(value, &parse).map_err(|wrong| vec![(location.clone(), wrong)]))
     }
 
-    /// The duration of a setting; its default is the example in the advice.
+    /// The duration of a setting. The advice shows its default as an example.
     pub(super) fn duration(&mut self, key: &'static str, range: RangeInclusive<Duration>) -> Option<Duration> {
         let default = match &self.given.get(key)?.first()?.value {
             RawValue::Text(text) => text.clone(),
@@ -200,7 +198,6 @@ impl Settings {
         self.text(key, duration(&default, range))
     }
 
-    /// The whole number of a setting.
     pub(super) fn number<T: TryFrom<u64>>(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<T> {
         let advice = format!("write a whole number from {} to {}", range.start(), range.end());
         self.each(key, |value, location| {
@@ -214,7 +211,6 @@ impl Settings {
         })
     }
 
-    /// `true` or `false`.
     pub(super) fn switch(&mut self, key: &'static str) -> Option<bool> {
         self.each(key, |value, location| match value {
             RawValue::Other(text) | RawValue::Plain(text) if text == "true" => Ok(true),
@@ -223,7 +219,7 @@ impl Settings {
         })
     }
 
-    /// The list of a setting, each element read by `parse`. A text alone is a list of one, an empty text one of none.
+    /// The list of a setting, with each element parsed by `parse`. A single text is a list of one, an empty text an empty list.
     pub(super) fn list<T>(&mut self, key: &'static str, parse: impl Fn(&str) -> Result<T, Advice>) -> Option<Vec<T>> {
         self.each(key, |value, location| {
             let items: Vec<Result<T, Wrong>> = match value {
@@ -242,7 +238,7 @@ impl Settings {
         })
     }
 
-    /// Reads what every layer gave to the key, so that a mistake is found even where a later layer hides it.
+    /// Parses the value from every layer, so that a mistake is found even if a later layer hides it.
     fn each<T>(
         &mut self,
         key: &'static str,
@@ -268,7 +264,7 @@ impl Settings {
     }
 }
 
-/// The value as it was written, and what to write instead.
+/// The value as written, and what to write instead.
 type Wrong = (Shown, Advice);
 
 fn one<T>(value: &RawValue, parse: &impl Fn(&str) -> Result<T, Advice>) -> Result<T, Wrong> {
@@ -336,7 +332,7 @@ fn part_of(key: &str, section: &str) -> bool {
     key.split_once('.').is_some_and(|(of, _)| of == section)
 }
 
-/// Line and column of a byte, both from 1; a column is a character.
+/// Line and column of a byte, both starting at 1; a column is a character.
 fn position(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line = before.rsplit('\n').next().unwrap_or_default();

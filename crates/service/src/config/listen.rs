@@ -7,9 +7,9 @@ use std::str::FromStr;
 
 use super::value::Advice;
 
-/// Before the path of a socket.
+/// The prefix of a socket's path.
 const UNIX: &str = "unix:";
-/// The system takes 107 bytes, and the socket has a longer name while it is made ready.
+/// The system's limit is 107 bytes, and the socket has a longer name while it is being set up.
 const LONGEST_PATH: usize = 96;
 
 /// `http.listen`
@@ -42,14 +42,14 @@ impl FromStr for ListenAddress {
     fn from_str(text: &str) -> Result<Self, Advice> {
         let Some(path) = text.strip_prefix(UNIX) else {
             return text.parse().map(Self::Tcp).map_err(|_| {
-                "write an address and a port, such as \"127.0.0.1:8080\", or \"unix:\" and the path of a socket".into()
+                "write an address and a port, like \"127.0.0.1:8080\", or \"unix:\" and the path of a socket".into()
             });
         };
         if !path.starts_with('/') || path.ends_with('/') || path.chars().any(char::is_control) {
-            return Err("write the whole path of a socket, such as \"unix:/run/bot-companion/http.sock\"".into());
+            return Err("write the full path of a socket, like \"unix:/run/bot-companion/http.sock\"".into());
         }
         if path.len() > LONGEST_PATH {
-            return Err(format!("choose a shorter path: a socket's may have {LONGEST_PATH} bytes"));
+            return Err(format!("choose a shorter path: the limit for a socket is {LONGEST_PATH} bytes"));
         }
         Ok(Self::Unix(path.into()))
     }
@@ -64,7 +64,7 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// Who may connect to a socket in the file system.
+/// Who may connect to a unix socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketAccess {
     /// `http.listen_mode`
@@ -76,7 +76,7 @@ pub struct SocketAccess {
 pub(super) fn mode(text: &str) -> Result<u32, Advice> {
     let is_octal = text.len() >= 3 && text.bytes().all(|digit| digit.is_ascii_digit());
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| is_octal && *mode <= 0o777);
-    mode.ok_or_else(|| "write it in octal, such as \"0660\"".into())
+    mode.ok_or_else(|| "write it in octal, like \"0660\"".into())
 }
 
 #[cfg(test)]

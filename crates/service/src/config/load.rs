@@ -1,5 +1,5 @@
-//! Loads the configuration: the defaults, the layers over them, the environment. Then every value is parsed, then the values are
-//! compared with each other.
+//! Loads the configuration: first the defaults, the layers over them and the environment. Then each value is parsed, and
+//! finally they are checked against each other.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -16,24 +16,21 @@ use super::{
 };
 use super::{listen, value};
 
-/// A text in TOML that sets some of the settings.
+/// TOML text with some of the settings.
 #[derive(Clone)]
 pub struct Layer {
-    /// What errors call it: the file's path, or who wrote it.
+    /// Its name in errors: the file's path, or its author.
     pub name: String,
-    /// The TOML text.
     pub text: String,
-    /// The file that it was read from, if it was.
+    /// The file it was read from, if any.
     pub(super) file: Option<PathBuf>,
 }
 
 impl Layer {
-    /// A layer from a text.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
         Self { name: name.into(), text: text.into(), file: None }
     }
 
-    /// A layer from a file.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let name = path.display().to_string();
         match std::fs::read_to_string(path) {
@@ -43,14 +40,14 @@ impl Layer {
     }
 }
 
-// The text may hold secrets.
+// The text may contain secrets.
 impl fmt::Debug for Layer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Layer").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-/// Everything that is wrong with a configuration, one problem per line. It holds no secret.
+/// Everything that is wrong with a configuration, one problem per line. It contains no secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", problems.join("\n"))]
 pub struct ConfigError {
@@ -62,19 +59,18 @@ impl ConfigError {
         if problems.is_empty() { Ok(()) } else { Err(Self { problems }) }
     }
 
-    /// A configuration with one problem.
     pub(crate) fn one(problem: String) -> Self {
         Self { problems: vec![problem] }
     }
 
-    /// The problems, each on one line and with its place.
+    /// The problems, each on one line and with its location.
     pub fn problems(&self) -> &[String] {
         &self.problems
     }
 }
 
 impl Config {
-    /// The defaults, then the file, then the environment (`std::env::vars_os()`); later ones win.
+    /// The defaults, then the file, then the environment (`std::env::vars_os()`). Later ones override earlier ones.
     pub fn load<K, V>(file: Option<&Path>, environment: impl IntoIterator<Item = (K, V)>) -> Result<Self, ConfigError>
     where
         K: Into<OsString>,
@@ -96,7 +92,7 @@ impl Config {
         read(layers, file, environment).map(|(config, _)| config)
     }
 
-    /// Every setting with its value and where that came from, of a configuration that can be loaded. Secrets are hidden.
+    /// Every setting with its value and source, for a configuration that can be loaded. Secrets are hidden.
     pub fn effective<K, V>(
         file: Option<&Path>,
         environment: impl IntoIterator<Item = (K, V)>,
@@ -134,7 +130,7 @@ where
     Ok((config, settings))
 }
 
-/// Reads every setting. `None` only if the defaults are broken; what is wrong in other layers is noted in `settings`.
+/// Parses every setting. `None` only if the defaults are broken; problems in other layers are added to `settings`.
 fn build(settings: &mut Settings) -> Option<Config> {
     let s = settings;
     let cert = s.text("tls.cert", value::path)?;
@@ -237,7 +233,6 @@ fn build(settings: &mut Settings) -> Option<Config> {
     })
 }
 
-/// The pages.
 fn site(s: &mut Settings) -> Option<SiteConfig> {
     Some(SiteConfig {
         enabled: s.switch("site.enabled")?,
@@ -250,7 +245,7 @@ fn site(s: &mut Settings) -> Option<SiteConfig> {
     })
 }
 
-/// The default of `store.start_wait`, which a command without a configuration has, too.
+/// The default of `store.start_wait`, also for commands without a configuration.
 pub(crate) const START_WAIT: &str = "30s";
 
 pub(crate) fn start_wait(text: &str) -> Result<Duration, String> {

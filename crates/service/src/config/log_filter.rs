@@ -1,14 +1,14 @@
-//! `log.filter`. The library takes a word that it does not know as the name of a module, so that a typing mistake in a level switches
-//! the log off without a word. Here such a filter is refused.
+//! `log.filter`. The library takes an unknown word for the name of a module, so a typo in a level would silently turn the log
+//! off. Such filters are refused here.
 
 use tracing_subscriber::EnvFilter;
 
 use super::value::{Advice, line};
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
-/// Our crates that log something, as the log calls them.
+/// Our crates that log, by their names in the log.
 const OURS: [&str; 4] = ["bot_companion", "bot_companion_store", "bot_companion_provider", "bot_companion_telemetry"];
-/// What these modules were called before they moved. Filters may still say so.
+/// The former names of these modules, which filters may still use.
 const FORMER: [(&str, &str); 8] = [
     ("bot_companion::store", "bot_companion_store"),
     ("bot_companion::idp", "bot_companion_provider::idp"),
@@ -21,13 +21,13 @@ const FORMER: [(&str, &str); 8] = [
 ];
 
 pub(super) fn log_filter(text: &str) -> Result<String, Advice> {
-    let general = || "write a level such as \"info\", or directives such as \"info,bot_companion=debug\"".to_owned();
+    let general = || "write a level like \"info\", or directives like \"info,bot_companion=debug\"".to_owned();
     let text = line(text).ok().filter(|text| !text.trim().is_empty()).ok_or_else(general)?;
     let directives = directives(&text);
     for directive in &directives {
         check(directive).map_err(|why| if why.is_empty() { general() } else { format!("{why}; {}", general()) })?;
     }
-    // The library does not take blanks.
+    // The library does not accept spaces.
     let filter = directives.into_iter().map(with_present_name).collect::<Vec<_>>().join(",");
     EnvFilter::builder().parse(&filter).map_err(|_| general())?;
     Ok(filter)
@@ -39,7 +39,7 @@ fn with_present_name(directive: &str) -> String {
     renamed.unwrap_or_else(|| directive.to_owned())
 }
 
-/// The parts between commas; those in brackets and braces belong to a span's fields.
+/// The parts between commas; commas in brackets and braces belong to a span's fields.
 fn directives(filter: &str) -> Vec<&str> {
     let (mut depth, mut begin, mut found) = (0_usize, 0, Vec::new());
     for (at, letter) in filter.char_indices() {
@@ -57,9 +57,9 @@ fn directives(filter: &str) -> Vec<&str> {
     found
 }
 
-/// What is wrong with a directive; an empty text if only the general advice helps.
+/// What is wrong with a directive; empty if only the general advice helps.
 fn check(directive: &str) -> Result<(), String> {
-    // `target[span{field=value}]=level`: only what stands outside of the brackets is ours to look at.
+    // `target[span{field=value}]=level`: only the part outside the brackets is checked here.
     let (target, level) = match directive.rsplit_once(']') {
         Some((before, rest)) => (before.split('[').next().unwrap_or_default(), rest.strip_prefix('=')),
         None => match directive.split_once('=') {
@@ -101,14 +101,14 @@ fn no_level(word: &str) -> String {
     });
     let meant = match near.min() {
         Some((_, level)) => format!("; did you mean \"{level}\"?"),
-        // The library takes it as a module, and logs everything of it.
+        // The library takes it for a module, and logs everything from it.
         None if word.starts_with(OURS[0]) => format!("; for everything from that module write \"{word}=trace\""),
         None => String::new(),
     };
     format!("\"{}\" is not a level{meant}", shown(word))
 }
 
-/// A mistake may be long; its beginning tells it.
+/// A mistake may be long; its beginning is enough.
 fn shown(word: &str) -> String {
     word.chars().take(40).flat_map(char::escape_debug).collect()
 }
@@ -156,7 +156,7 @@ mod tests {
             (",", "write a level"),
             ("info,", "write a level"),
             ("a=b=c", "write a level"),
-            ("inof", "\"inof\" is not a level; did you mean \"info\"?; write a level such as \"info\""),
+            ("inof", "\"inof\" is not a level; did you mean \"info\"?; write a level like \"info\""),
             ("INOF", "did you mean \"info\"?"),
             ("info,bot_companion=debgu", "\"debgu\" is not a level; did you mean \"debug\"?"),
             ("warning", "did you mean \"warn\"?"),

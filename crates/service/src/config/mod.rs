@@ -1,4 +1,4 @@
-//! The configuration: what can be set, read from a file, the environment and the defaults. Secrets in it cannot be printed.
+//! The configuration, read from a file, the environment and the defaults. Its secrets cannot be printed.
 
 mod checks;
 mod injected;
@@ -31,16 +31,16 @@ use secrecy::SecretString;
 pub(crate) use suggest::suggest;
 pub(crate) use value::{any_duration, origin_of};
 
-/// The commented defaults, which are also the reference of all settings.
+/// The commented defaults, which are also the reference for all settings.
 pub const DEFAULTS: &str = include_str!("default.toml");
 
-/// Where the data lives if nothing is set: a file in the current folder.
+/// Where the data is stored if nothing is set: a file in the current folder.
 pub(crate) fn default_store_url() -> &'static str {
     let line = DEFAULTS.lines().find_map(|line| line.strip_prefix("url = \""));
     line.and_then(|rest| rest.strip_suffix('"')).unwrap_or_default()
 }
 
-/// Everything that can be set. `default.toml` beside this file documents each key and holds its default.
+/// All settings. `default.toml` next to this file documents each one and has its default.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// `[http]`
@@ -51,7 +51,7 @@ pub struct Config {
     pub store: StoreConfig,
     /// `[idp]`
     pub idp: IdpConfig,
-    /// `[secrets]`: every key reads, the first one writes.
+    /// `[secrets]`: every key decrypts, the first one encrypts.
     pub secrets: Vec<SecretKey>,
     /// `[sessions]`
     pub sessions: SessionLimits,
@@ -71,9 +71,8 @@ pub struct Config {
     pub site: SiteConfig,
     /// `[otel]`
     pub otel: OtelConfig,
-    /// The files that secrets were read from.
     pub secret_files: Vec<SecretFile>,
-    /// What was written, to see what another configuration changes.
+    /// A summary of what was written, to see what another configuration changes.
     written: reloadable::WrittenSettings,
 }
 
@@ -93,7 +92,7 @@ pub struct HttpConfig {
     pub listen: ListenAddress,
     /// `http.listen_mode` and `http.listen_group`
     pub socket_access: SocketAccess,
-    /// `http.base_path`: empty, or `/` and a path without a slash at its end.
+    /// `http.base_path`: empty, or `/` and a path without a trailing slash.
     pub base_path: String,
     /// `http.allowed_origins`
     pub allowed_origins: Vec<String>,
@@ -101,8 +100,8 @@ pub struct HttpConfig {
     pub allowed_headers: Vec<String>,
     /// `http.trusted_proxies`
     pub trusted_proxies: Vec<Network>,
-    /// Whether the service is closed to other machines: it answers to loopback names only, and accepts the published bot key. Not a
-    /// setting: a command decides.
+    /// Whether the service is closed to other machines: it only answers to loopback names, and accepts the published bot key.
+    /// Not a setting; a command decides.
     pub loopback_names_only: bool,
 }
 
@@ -124,26 +123,26 @@ pub struct StoreConfig {
     pub wait: Duration,
     /// `store.connections`: how many connections to PostgreSQL there may be.
     pub connections: usize,
-    /// `store.start_wait`: how long a process that starts keeps trying to open the store.
+    /// `store.start_wait`: how long startup keeps trying to open the store.
     pub start_wait: Duration,
 }
 
 /// The identity provider.
 #[derive(Clone, Debug)]
 pub struct IdpConfig {
-    /// `idp.base_url`, without a slash at its end.
+    /// `idp.base_url`, without a trailing slash.
     pub base_url: String,
     /// `idp.client_id`
     pub client_id: String,
     /// `idp.client_secret`
     pub client_secret: SecretString,
-    /// `idp.redirect_uri`: one or more, of distinct origins, each in `http.allowed_origins`.
+    /// `idp.redirect_uri`: one or more with distinct origins, each in `http.allowed_origins`.
     pub redirect_uri: Vec<String>,
-    /// `idp.authorize_url`: the page on which a user consents.
+    /// `idp.authorize_url`: the consent page.
     pub authorize_url: String,
-    /// `idp.invite_url`: where a user adds the bot to a guild, with `{guild}` for its id and `{client_id}` for ours.
+    /// `idp.invite_url`: where a user adds the bot to a guild, with `{guild}` for its ID and `{client_id}` for ours.
     pub invite_url: String,
-    /// `idp.cdn_url`: from where the provider's pictures are shown, without a slash at its end.
+    /// `idp.cdn_url`: where the provider's images are loaded from, without a trailing slash.
     pub cdn_url: String,
     /// `idp.connect_timeout`
     pub connect_timeout: Duration,
@@ -151,22 +150,22 @@ pub struct IdpConfig {
     pub sign_in_timeout: Duration,
     /// `idp.list_timeout`: the guild list.
     pub list_timeout: Duration,
-    /// `idp.failure_budget`: answers of 401, 403 and 429 in ten minutes after which calls stop.
+    /// `idp.failure_budget`: calls stop after this many 401, 403 and 429 answers within ten minutes.
     pub failure_budget: u32,
     /// `idp.code_memory`: how long a used code is remembered and refused.
     pub code_memory: Duration,
 }
 
 impl IdpConfig {
-    /// The redirect address of the page with this origin, else the first one. Origins are compared as browsers write them; the
-    /// address is given as it was written in the configuration.
+    /// The redirect address for pages with this origin, or else the first one. Origins are compared as browsers write them; the
+    /// address is returned as written in the configuration.
     pub fn redirect_uri_for(&self, origin: Option<&str>) -> Option<&str> {
         let of_page =
             self.redirect_uri.iter().find(|uri| origin.is_some() && value::origin_of(uri).as_deref() == origin);
         of_page.or(self.redirect_uri.first()).map(String::as_str)
     }
 
-    /// The redirect address of the site at this host (a name and perhaps a port), else the first one.
+    /// The redirect address for the site at this host (a name, possibly with a port), or else the first one.
     pub fn redirect_uri_at(&self, host: &str) -> Option<&str> {
         let at_host = |uri: &&String| {
             value::origin_of(uri).is_some_and(|origin| {
@@ -185,91 +184,92 @@ impl IdpConfig {
 /// How old a guild list may be.
 #[derive(Clone, Debug)]
 pub struct GuildsConfig {
-    /// `guilds.fresh`: up to this age a list is served as it is.
+    /// `guilds.fresh`: up to this age, a list is served as is.
     pub fresh: Duration,
-    /// `guilds.stale_while_revalidate`: up to this age it is served at once and refreshed in the background.
+    /// `guilds.stale_while_revalidate`: up to this age, it is served at once and refreshed in the background.
     pub stale_while_revalidate: Duration,
-    /// `guilds.max_stale`: up to this age it is served if it cannot be refreshed.
+    /// `guilds.max_stale`: up to this age, it is served if it cannot be refreshed.
     pub max_stale: Duration,
     /// `guilds.refresh_wait`: how long a request waits for a refresh if it has an older list to fall back on.
     pub refresh_wait: Duration,
     /// `guilds.failure_backoff`: after a failure, no call for that user for this long.
     pub failure_backoff: Duration,
-    /// `guilds.forced_refresh_interval`: a user's clients may force at most one refresh in this span.
+    /// `guilds.forced_refresh_interval`: how often a user's clients may force a refresh.
     pub forced_refresh_interval: Duration,
 }
 
-/// Bounds. A rate of 0 switches that limit off.
+/// Limits. A rate of 0 turns that limit off.
 #[derive(Clone, Debug)]
 pub struct LimitsConfig {
     /// `limits.refused_sign_ins_per_minute`, per client address.
     pub refused_sign_ins_per_minute: u32,
-    /// `limits.sign_ins_per_user`: exchanged codes of one user in ten minutes.
+    /// `limits.sign_ins_per_user`: codes exchanged by one user in ten minutes.
     pub sign_ins_per_user: u32,
-    /// `limits.concurrent_exchanges`: codes being exchanged at the same time, in all.
+    /// `limits.concurrent_exchanges`: codes being exchanged at the same time, in total.
     pub concurrent_exchanges: usize,
-    /// `limits.concurrent_exchanges_per_address`: codes being exchanged at the same time for one client address; 0 is no limit.
+    /// `limits.concurrent_exchanges_per_address`: codes being exchanged at the same time for one client address; 0 means no
+    /// limit.
     pub concurrent_exchanges_per_address: usize,
     /// `limits.requests_per_second`, per client address.
     pub requests_per_second: u32,
-    /// `limits.requests_burst`: how many requests may come at once.
+    /// `limits.requests_burst`: how many requests may come in a burst.
     pub requests_burst: u32,
     /// `limits.exempt`: networks without rate limits.
     pub exempt: Vec<Network>,
     /// `limits.connections`: open at once.
     pub connections: usize,
-    /// `limits.connections_per_address`: of those, from one client address; 0 is no bound.
+    /// `limits.connections_per_address`: of those, from one client address; 0 means no limit.
     pub connections_per_address: u32,
     /// `limits.concurrent_requests`: handled at the same time; beyond that the service answers that it is overloaded.
     pub concurrent_requests: usize,
     /// `limits.live`: open live streams.
     pub live: usize,
-    /// `limits.live_per_address`: of those, from one client address; 0 is no limit.
+    /// `limits.live_per_address`: of those, from one client address; 0 means no limit.
     pub live_per_address: usize,
     /// `limits.streams_per_connection`: HTTP/2 streams per connection.
     pub streams_per_connection: u32,
     /// `limits.handshake_timeout`: TLS.
     pub handshake_timeout: Duration,
-    /// `limits.header_timeout`: until the headers of a request have arrived.
+    /// `limits.header_timeout`: until a request's headers have arrived.
     pub header_timeout: Duration,
     /// `limits.request_timeout`: until the request has arrived, and then until the answer is ready.
     pub request_timeout: Duration,
-    /// `limits.write_timeout`: a client that takes nothing of its answers.
+    /// `limits.write_timeout`: for a client that reads nothing of its answers.
     pub write_timeout: Duration,
-    /// `limits.idle_timeout`: an open connection without a request.
+    /// `limits.idle_timeout`: for an open connection without a request.
     pub idle_timeout: Duration,
-    /// `limits.drain_delay`: how long requests are still taken after a stop was asked for.
+    /// `limits.drain_delay`: how long to keep taking requests after being asked to stop.
     pub drain_delay: Duration,
-    /// `limits.drain_timeout`: to finish what is in flight when the service stops.
+    /// `limits.drain_timeout`: for requests in flight when the service stops.
     pub drain_timeout: Duration,
 }
 
-/// Bounds of what the bot sends.
+/// Limits on what bots send.
 #[derive(Clone, Debug)]
 pub struct FeedConfig {
     /// `feed.snapshot_bytes`: of one snapshot, decompressed.
     pub snapshot_bytes: u64,
-    /// `feed.idle_timeout`: an upload without a byte ends.
+    /// `feed.idle_timeout`: an upload ends after this long without data.
     pub idle_timeout: Duration,
-    /// `feed.requests_per_second`, per key; twice as many may come at once. 0 is no limit.
+    /// `feed.requests_per_second`, per key; twice as many in a burst. 0 means no limit.
     pub requests_per_second: u32,
-    /// `feed.refused_keys_per_minute`, per client address. 0 is no limit.
+    /// `feed.refused_keys_per_minute`, per client address. 0 means no limit.
     pub refused_keys_per_minute: u32,
 }
 
-/// The listener for operators.
+/// The admin listener.
 #[derive(Clone, Copy, Debug)]
 pub struct AdminConfig {
-    /// `admin.listen`; `None` if it is switched off.
+    /// `admin.listen`; `None` if it is turned off.
     pub listen: Option<SocketAddr>,
-    /// Whether somebody has set it: a default that cannot be used is no error.
+    /// Whether it was set explicitly: a default that cannot be used is not an error.
     pub is_set: bool,
 }
 
-/// What is logged, and how.
+/// What to log, and how.
 #[derive(Clone, Debug)]
 pub struct LogConfig {
-    /// `log.filter`: a level, or directives such as `info,bot_companion=debug`.
+    /// `log.filter`: a level, or directives like `info,bot_companion=debug`.
     pub filter: String,
     /// `log.format`
     pub format: LogFormat,
@@ -277,12 +277,11 @@ pub struct LogConfig {
     pub access: AccessLog,
 }
 
-/// The pages that the service shows.
 #[derive(Clone, Debug)]
 pub struct SiteConfig {
     /// `site.enabled`
     pub enabled: bool,
-    /// `site.url`: the public address, without a slash at its end; `None` if it is not known.
+    /// `site.url`: the public address, without a trailing slash; `None` if it is unknown.
     pub url: Option<String>,
     /// `site.name`: the bot's.
     pub name: String,
@@ -299,36 +298,32 @@ pub struct SiteConfig {
 /// A link in the footer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteLink {
-    /// What it is called.
     pub label: String,
-    /// Where it leads.
     pub url: String,
 }
 
 /// Traces for OpenTelemetry.
 #[derive(Clone, Debug)]
 pub struct OtelConfig {
-    /// `otel.endpoint`, without a slash at its end; `None` for no traces.
+    /// `otel.endpoint`, without a trailing slash; `None` for no traces.
     pub endpoint: Option<String>,
     /// `otel.service_name`
     pub service_name: String,
-    /// `otel.sample_percent`: of the traces that begin here.
+    /// `otel.sample_percent`: of the traces that start here.
     pub sample_percent: u8,
 }
 
-/// Which requests have a line in the log.
+/// Which requests are logged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AccessLog {
-    /// None.
     #[default]
     Off,
-    /// Those that were answered with an error, ours or the client's.
+    /// Those answered with an error, ours or the client's.
     Errors,
-    /// All.
     All,
 }
 
-/// How a log line looks.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// For people.

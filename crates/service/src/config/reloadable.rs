@@ -1,4 +1,4 @@
-//! What a reload changes: which settings a running service takes over, and which need a restart. This is the one list of them.
+//! What a reload changes: which settings a running service takes over, and which need a restart. This is the only list of them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use arc_swap::{ArcSwap, Guard};
 
 use super::{AccessLog, Config, FeedConfig, LimitsConfig};
 
-/// The settings that a running service takes over; all others need a restart. A name with a dot at its end is a whole section.
+/// The settings that a running service takes over; all others need a restart. A name that ends with a dot is a whole section.
 const RELOADABLE: [&str; 9] = [
     "feed.",
     "http.allowed_headers",
@@ -22,8 +22,8 @@ const RELOADABLE: [&str; 9] = [
     "tls.key",
 ];
 
-/// Settings that are read while the service runs and can change meanwhile. The certificate, the keys and the log filter can, too; they
-/// are in force where they are used.
+/// Settings that can change while the service runs. The certificate, the keys and the log filter can change too; they are kept
+/// where they are used.
 #[derive(Clone, Debug)]
 pub struct ReloadableConfig {
     /// `[limits]`
@@ -47,16 +47,15 @@ impl From<&Config> for ReloadableConfig {
     }
 }
 
-/// The settings that are in force now; cheap to clone and to read.
+/// The current settings; cheap to clone and to read.
 #[derive(Clone, Debug)]
 pub struct CurrentConfig {
     settings: Arc<ArcSwap<ReloadableConfig>>,
-    /// Beside the others, because every request asks for it.
+    /// Separate from the others, because every request reads it.
     access: Arc<AtomicU8>,
 }
 
 impl CurrentConfig {
-    /// What this configuration says.
     pub fn new(config: &Config) -> Self {
         Self {
             settings: Arc::new(ArcSwap::from_pointee(config.into())),
@@ -64,7 +63,7 @@ impl CurrentConfig {
         }
     }
 
-    /// What is in force; for a short time, not across an await.
+    /// The current settings; hold them briefly, not across an await.
     pub fn get(&self) -> Guard<Arc<ReloadableConfig>> {
         self.settings.load()
     }
@@ -75,7 +74,6 @@ impl CurrentConfig {
         [AccessLog::Errors, AccessLog::All].into_iter().find(|access| *access as u8 == current).unwrap_or_default()
     }
 
-    /// From now on this is in force.
     pub fn replace(&self, config: &Config) {
         self.settings.store(Arc::new(config.into()));
         self.access.store(config.log.access as u8, Ordering::Relaxed);
@@ -85,18 +83,17 @@ impl CurrentConfig {
 /// The names of the settings that differ between two configurations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigChanges {
-    /// A running service takes them over.
+    /// A running service takes these over.
     pub reloadable: Vec<String>,
-    /// They wait for a restart.
+    /// These need a restart.
     pub need_restart: Vec<String>,
-    /// Those of the reloadable ones that were set and are not any more, so that their defaults apply.
+    /// Reloadable settings that were set and no longer are, so that their defaults apply.
     pub unset: Vec<String>,
 }
 
 impl Config {
-    /// What is written differently in `new`.
     pub fn changes_to(&self, new: &Self) -> ConfigChanges {
-        // HTTPS itself is switched on and off by a restart only.
+        // Turning HTTPS on or off needs a restart.
         let switches_tls = self.tls.is_some() != new.tls.is_some();
         let is_reloadable = |name: &str| {
             let is_listed =
@@ -110,25 +107,24 @@ impl Config {
         ConfigChanges { unset: reloadable.iter().filter(is_unset).cloned().collect(), reloadable, need_restart }
     }
 
-    /// Whether anything but the defaults gives this setting.
+    /// Whether any layer other than the defaults sets it.
     pub fn is_set(&self, name: &str) -> bool {
         self.written.0.get(name).is_some_and(|setting| setting.is_set)
     }
 }
 
-/// Each setting as it was written, to tell what has changed without keeping secrets.
+/// A hash of each setting as written, to see what changed without keeping secrets.
 #[derive(Clone, Default)]
 pub(super) struct WrittenSettings(pub(super) BTreeMap<String, WrittenSetting>);
 
 #[derive(Clone, Copy)]
 pub(super) struct WrittenSetting {
-    /// Of its value.
     pub(super) hash: u64,
-    /// Whether anything but the defaults gives it.
+    /// Whether any layer other than the defaults sets it.
     pub(super) is_set: bool,
 }
 
-// Not even a hash of a secret is for the log.
+// Not even a secret's hash belongs in the log.
 impl fmt::Debug for WrittenSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("WrittenSettings").field(&self.0.len()).finish()

@@ -1,17 +1,16 @@
-//! What the values of `[site]` may look like.
+//! The values that `[site]` accepts.
 
 use super::SiteLink;
 use super::value::{Advice, line, page_url};
 
-/// The longest name or label.
 const LONGEST_NAME: usize = 100;
 
-/// The public address of the service, without a slash at its end; none if the text is empty.
+/// The public address of the service, without a trailing slash; `None` if the text is empty.
 pub(super) fn site_url(text: &str) -> Result<Option<String>, Advice> {
     if text.is_empty() {
         return Ok(None);
     }
-    let address = page_url(text).map_err(|_| "write the service's public address, such as \"https://bot.example\"")?;
+    let address = page_url(text).map_err(|_| "write the service's public address, like \"https://bot.example\"")?;
     if address.contains(['?', '#']) {
         return Err("write the address without a query".into());
     }
@@ -28,7 +27,7 @@ pub(super) fn site_name(text: &str) -> Result<String, Advice> {
     }
 }
 
-/// The address at which the bot is added to a server; none if the text is empty.
+/// The address where people add the bot to a server; `None` if the text is empty.
 pub(super) fn site_invite_url(text: &str) -> Result<Option<String>, Advice> {
     if text.is_empty() {
         return Ok(None);

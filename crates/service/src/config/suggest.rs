@@ -1,6 +1,6 @@
 //! "Did you mean …?"
 
-/// The candidate that was probably meant by an unknown name: one that ends in `tail`, else one a few letters away.
+/// The candidate that an unknown name probably meant: one that ends in `tail`, or else one that is a few letters away.
 pub(crate) fn suggest<'a>(unknown: &str, tail: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     const LONGEST: usize = 64;
     const FURTHEST: usize = 3;
@@ -9,12 +9,12 @@ pub(crate) fn suggest<'a>(unknown: &str, tail: &str, candidates: impl Iterator<I
     }
     let unknown = unknown.to_lowercase();
     let tail = tail.to_lowercase();
-    // Of settings that are called alike, one without a section is probably that of the shortest section: `listen` is `http.listen`.
+    // Among settings with the same name, one without a section is probably in the shortest section: `listen` is `http.listen`.
     let has_section = !matches!(unknown.strip_suffix(&tail), None | Some("companion"));
     let distance = |candidate: &str| {
         let candidate = candidate.to_lowercase();
         let letters = strsim::levenshtein(&unknown, &candidate);
-        // A short name is three letters away from nearly everything.
+        // A short name is three letters away from almost everything.
         let near = letters <= FURTHEST && letters * 2 < unknown.len().max(2);
         let alike = FURTHEST + 1 + if has_section { 0 } else { letters };
         if near { Some(letters) } else { candidate.ends_with(&tail).then_some(alike) }

@@ -1,4 +1,4 @@
-//! What a single value may look like. Each function gives the value, or the advice on what to write instead.
+//! The values that single settings accept. Each function returns the value, or advice on what to write instead.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -12,19 +12,19 @@ use secrecy::SecretString;
 
 use super::{AccessLog, LogFormat, SecretKey};
 
-/// What to write instead; the value that was refused is shown, or not, by the caller.
+/// What to write instead. The caller decides whether to show the refused value.
 pub(super) type Advice = String;
 
-/// An address, or none if the text is empty or `off`.
+/// An address, or `None` if the text is empty or `off`.
 pub(super) fn listen_or_off(text: &str) -> Result<Option<SocketAddr>, Advice> {
     if text.is_empty() || text == "off" {
         return Ok(None);
     }
-    let advice = "write an address and a port, such as \"127.0.0.1:9464\", or \"off\"";
+    let advice = "write an address and a port, like \"127.0.0.1:9464\", or \"off\"";
     text.parse().map(Some).map_err(|_| advice.into())
 }
 
-/// Text of one line; it may be empty.
+/// A single line of text; may be empty.
 pub(super) fn line(text: &str) -> Result<String, Advice> {
     if text.chars().any(char::is_control) {
         return Err("write it on one line, without control characters".into());
@@ -32,7 +32,7 @@ pub(super) fn line(text: &str) -> Result<String, Advice> {
     Ok(text.to_owned())
 }
 
-/// A path, or none if the text is empty.
+/// A path, or `None` if the text is empty.
 pub(super) fn path(text: &str) -> Result<Option<PathBuf>, Advice> {
     Ok(Some(line(text)?).filter(|text| !text.is_empty()).map(PathBuf::from))
 }
@@ -69,7 +69,7 @@ pub(super) fn log_format(text: &str) -> Result<LogFormat, Advice> {
 /// `example` appears in the advice and is within `range`.
 pub(super) fn duration(example: &str, range: RangeInclusive<Duration>) -> impl Fn(&str) -> Result<Duration, Advice> {
     move |text| {
-        let parsed = span(text).ok_or_else(|| format!("write a number and a unit, such as \"{example}\""))?;
+        let parsed = span(text).ok_or_else(|| format!("write a number and a unit, like \"{example}\""))?;
         if range.contains(&parsed) {
             Ok(parsed)
         } else {
@@ -78,7 +78,6 @@ pub(super) fn duration(example: &str, range: RangeInclusive<Duration>) -> impl F
     }
 }
 
-/// Any duration.
 pub(crate) fn any_duration(text: &str) -> Result<Duration, Advice> {
     duration("1h", Duration::ZERO..=Duration::from_hours(24 * 36_500))(text)
 }
@@ -101,7 +100,7 @@ fn show_span(span: Duration) -> String {
     whole.map_or_else(|| "0s".into(), |(unit, size)| format!("{}{unit}", milliseconds / u128::from(*size)))
 }
 
-/// `sqlite:PATH` or `postgres://…`; forms known from elsewhere (two slashes before a path, `postgresql:`) become these too.
+/// `sqlite:PATH` or `postgres://…`. Other common forms (two slashes before a path, `postgresql:`) are converted to these.
 pub(super) fn store_url(text: &str) -> Result<SecretString, Advice> {
     let odd = text.contains(char::is_control);
     if let Some(path) = text.strip_prefix("sqlite:").map(|rest| rest.strip_prefix("//").unwrap_or(rest))
@@ -114,12 +113,12 @@ pub(super) fn store_url(text: &str) -> Result<SecretString, Advice> {
     {
         return Ok(format!("postgres://{address}").into());
     }
-    Err("write \"sqlite:\" and the path of the database, such as \"sqlite:bot-companion.db\", or \
+    Err("write \"sqlite:\" and the path of the database, like \"sqlite:bot-companion.db\", or \
          \"postgres://USER:PASSWORD@HOST/DATABASE\""
         .into())
 }
 
-/// Empty, or `/` and a path without a slash at its end.
+/// Empty, or `/` and a path without a trailing slash.
 pub(super) fn base_path(text: &str) -> Result<String, Advice> {
     let path = text.strip_suffix('/').unwrap_or(text);
     let path = path.strip_prefix('/').unwrap_or(path);
@@ -131,86 +130,86 @@ pub(super) fn base_path(text: &str) -> Result<String, Advice> {
     if path.split('/').all(plain) {
         Ok(format!("/{path}"))
     } else {
-        Err("write a path such as \"/api/v1\", of letters, digits, \"-\", \".\", \"_\" and \"~\"".into())
+        Err("write a path like \"/api/v1\", made of letters, digits, \"-\", \".\", \"_\" and \"~\"".into())
     }
 }
 
-/// An exact origin, in the form in which browsers send it.
+/// An exact origin, in the form that browsers send.
 pub(super) fn origin(text: &str) -> Result<String, Advice> {
-    let advice = "write an exact origin, such as \"https://dashboard.example\"";
+    let advice = "write an exact origin, like \"https://dashboard.example\"";
     let url = web_url(text).ok_or_else(|| advice.to_owned())?;
     let origin = url.origin().ascii_serialization();
-    // What the parser repairs (a path, backslashes, blanks) is refused, so that what is written is what is meant.
+    // Anything the parser would repair (a path, backslashes, spaces) is refused, so that the text means what it says.
     let authority = text.split_once("://").map_or("", |(_, rest)| rest);
     if url.path() != "/" || url.query().is_some() || authority.contains(['/', '?', '#', '*']) {
-        return Err(format!("{advice}, without a path, a slash at its end or \"*\""));
+        return Err(format!("{advice}, without a path, a trailing slash or \"*\""));
     }
     Ok(origin)
 }
 
 /// A header's name, in lower case.
 pub(super) fn header_name(text: &str) -> Result<String, Advice> {
-    // In a list of names that may be sent, the star would mean every header.
+    // In the list of allowed headers, a star would mean every header.
     let name = http::HeaderName::try_from(text).ok().filter(|name| name != "*");
-    name.map(|name| name.to_string()).ok_or_else(|| "write the name of a header, such as \"traceparent\"".into())
+    name.map(|name| name.to_string()).ok_or_else(|| "write the name of a header, like \"traceparent\"".into())
 }
 
-/// The provider's API, without a slash at its end.
+/// The provider's API, without a trailing slash.
 pub(super) fn base_url(text: &str) -> Result<String, Advice> {
     let url = web_url(text)
         .filter(|url| url.query().is_none())
-        .ok_or("write an address such as \"https://discord.com/api/v10\"")?;
+        .ok_or("write an address like \"https://discord.com/api/v10\"")?;
     if url.scheme() == "http" && !is_loopback(&url) {
-        return Err("write https: over http, tokens would travel in the clear".into());
+        return Err("use https: over http, tokens would be sent in the clear".into());
     }
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
-/// The address of a collector, without a slash at its end; empty for none.
+/// The address of a collector, without a trailing slash; empty for none.
 pub(super) fn collector_url(text: &str) -> Result<Option<String>, Advice> {
     if text.is_empty() {
         return Ok(None);
     }
     let url = web_url(text).filter(|url| url.query().is_none());
     let url =
-        url.ok_or("write the address of a collector that takes OTLP over HTTP, such as \"http://127.0.0.1:4318\"")?;
+        url.ok_or("write the address of a collector that accepts OTLP over HTTP, like \"http://127.0.0.1:4318\"")?;
     Ok(Some(url.as_str().trim_end_matches('/').to_owned()))
 }
 
-/// A page to which a browser is sent, as it is written.
+/// A page that browsers are sent to, exactly as written.
 pub(super) fn page_url(text: &str) -> Result<String, Advice> {
-    let url = web_url(text).ok_or("write the whole address, such as \"https://discord.com/oauth2/authorize\"")?;
+    let url = web_url(text).ok_or("write the full address, like \"https://discord.com/oauth2/authorize\"")?;
     if url.scheme() == "http" && !is_loopback(&url) {
-        return Err("write https: over http, anybody on the way could change the page".into());
+        return Err("use https: over http, anyone on the network could change the page".into());
     }
     Ok(text.to_owned())
 }
 
-/// The template of the address at which a bot is added to a guild.
+/// The template of the address where a bot is added to a guild.
 pub(super) fn invite_url(text: &str) -> Result<String, Advice> {
     if !text.contains("{guild}") {
-        return Err("write an address in which \"{guild}\" stands for the guild's id".into());
+        return Err("write an address with \"{guild}\" in place of the guild's ID".into());
     }
-    // Digits, because an id is made of them.
+    // Digits, because IDs consist of them.
     page_url(&text.replace("{guild}", "1").replace("{client_id}", "1"))?;
     Ok(text.to_owned())
 }
 
-/// The address below which pictures lie, without a slash at its end.
+/// The address that images are below, without a trailing slash.
 pub(super) fn cdn_url(text: &str) -> Result<String, Advice> {
     let url = web_url(text).filter(|url| url.query().is_none());
-    let url = url.ok_or("write the whole address, such as \"https://cdn.discordapp.com\"")?;
+    let url = url.ok_or("write the full address, like \"https://cdn.discordapp.com\"")?;
     if url.scheme() == "http" && !is_loopback(&url) {
-        return Err("write https: a page over https does not show pictures over http".into());
+        return Err("use https: a page over https does not show images over http".into());
     }
     Ok(text.trim_end_matches('/').to_owned())
 }
 
-/// Kept as it is written, because the provider compares it letter by letter.
+/// Kept exactly as written, because the provider compares it letter by letter.
 pub(super) fn redirect_uri(text: &str) -> Result<String, Advice> {
     match web_url(text) {
         Some(_) => Ok(text.to_owned()),
-        None => Err("write the whole address, such as \"https://dashboard.example/callback\"".into()),
+        None => Err("write the full address, like \"https://dashboard.example/callback\"".into()),
     }
 }
 
@@ -219,7 +218,7 @@ pub(crate) fn origin_of(address: &str) -> Option<String> {
     web_url(address).map(|url| url.origin().ascii_serialization())
 }
 
-/// An http or https address of a host, without credentials and fragment, that the parser did not have to repair.
+/// An http or https address with a host, without credentials or a fragment, that the parser did not have to repair.
 fn web_url(text: &str) -> Option<Url> {
     let clean = text.chars().all(|letter| !letter.is_control() && !letter.is_whitespace() && letter != '\\');
     let url = Url::parse(text).ok().filter(|_| clean)?;
@@ -235,7 +234,7 @@ fn is_loopback(url: &Url) -> bool {
     host == "localhost" || address.is_some_and(|address| address.to_canonical().is_loopback())
 }
 
-/// The values in their order, each once.
+/// The values in order, without duplicates.
 pub(super) fn distinct(values: Vec<String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
     values.into_iter().filter(|value| seen.insert(value.clone())).collect()

@@ -1,5 +1,5 @@
-//! What the log says of a request: a line per error, and with `log.access` a line per request. Never a query or a header: they may
-//! hold secrets.
+//! What is logged about a request: a line per error, and with `log.access` a line per request. Never a query or a header, which
+//! may contain secrets.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::app::App;
 use crate::config::AccessLog;
 use crate::floods::FloodKind;
 
-/// Logs a request that the fast path has answered, if such are logged.
+/// Logs a request that the fast path answered, if requests are logged.
 pub(super) fn log_hot(app: &App, request: &HotRequest<'_>, context: &RequestContext, response: &HotResponse<'_>) {
     let access = app.current.access();
     if let Some(traces) = app.traces.get() {
@@ -36,7 +36,7 @@ pub(super) fn log_hot(app: &App, request: &HotRequest<'_>, context: &RequestCont
     }
 }
 
-/// A request that is to be logged or traced when it ends: when its response is there or, if that is a stream, when the stream ends.
+/// A request to log or trace when it ends: when its response is there or, for a stream, when the stream ends.
 pub(super) struct AccessRecord {
     app: Arc<App>,
     access: AccessLog,
@@ -67,7 +67,7 @@ impl AccessRecord {
         })
     }
 
-    /// What spans of the work for it are below.
+    /// The parent of spans for the work on it.
     pub(super) fn trace_parent(&self) -> Option<TraceParent> {
         self.span.as_ref()?.parent()
     }
@@ -76,7 +76,7 @@ impl AccessRecord {
         self.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
     }
 
-    /// The request has this response.
+    /// Records the response to the request.
     pub(super) fn end(mut self, response: Response<Body>) -> Response<Body> {
         self.status = response.status().as_u16();
         if let Some(bytes) = response.body().size_hint().exact() {
@@ -85,7 +85,7 @@ impl AccessRecord {
         }
         response.map(|body| {
             Body::Right(axum::body::Body::new(body.map_frame(move |frame| {
-                // The record as a whole: it is written when this is dropped.
+                // The whole record, because it is written when this is dropped.
                 self.count(&frame);
                 frame
             })))
@@ -93,7 +93,7 @@ impl AccessRecord {
     }
 }
 
-// However it ends.
+// Runs however the request ends.
 impl Drop for AccessRecord {
     fn drop(&mut self) {
         if let Some(span) = self.span.take() {
@@ -104,7 +104,7 @@ impl Drop for AccessRecord {
     }
 }
 
-/// Begins the span of a request, which is named after its route.
+/// Starts the span of a request, named after its route.
 fn begin_span(
     app: &App,
     traces: &Traces,
@@ -117,7 +117,6 @@ fn begin_span(
     traces.begin(name, context.time, parent.filter(|_| context.from_proxy))
 }
 
-/// A line of the access log.
 struct AccessLine<'a> {
     context: &'a RequestContext,
     method: &'a Method,
@@ -141,19 +140,19 @@ impl AccessLine<'_> {
     }
 }
 
-/// Logs an error, once, here: what is our fault at the level error, other failures as warnings, what is the client's at debug. Strangers
-/// can cause failures as often as they like, so each code has at most one line per minute; the others are there at debug. A sign-in that
-/// the provider or the operator refuses is noted where it is made, in `accounts/sign_in.rs`.
+/// Logs an error, once and only here: our own faults as errors, other failures as warnings, the client's at debug. Strangers
+/// can cause failures as often as they like, so each code gets at most one line per minute; the rest are logged at debug.
+/// Sign-ins that the provider or the operator refuses are recorded where they are made, in `accounts/sign_in.rs`.
 pub(super) fn log(app: &App, refusal: &ApiError, context: &RequestContext, method: &Method, path: &str) {
     if let Some(kind) = refusal.flood.or_else(|| flood_of(refusal.code)) {
         app.floods.note(kind, context.client, context.id(), context.ticks);
     }
     let cause = refusal.cause.as_deref().unwrap_or("-");
     let (id, status, code) = (context.id(), refusal.code.status(), refusal.code.name());
-    // The client may write anything as a method, up to the parser's bound.
+    // The client can send anything as a method, up to the parser's limit.
     let (method, path) = (Untrusted(method.as_str()), Untrusted(path));
-    // Balancers are told on purpose, and again and again, that the process is stopping. That the provider refuses us is logged
-    // where it is called, at most once per minute.
+    // Load balancers are told on purpose, over and over, that the process is stopping. When the provider refuses us, that is
+    // logged where it is called, at most once per minute.
     let is_expected =
         matches!(refusal.code, ErrorCode::Draining | ErrorCode::IdpMisconfigured | ErrorCode::IdpRedirectRefused);
     let failed = status.is_server_error() && !is_expected;

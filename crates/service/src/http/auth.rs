@@ -1,4 +1,4 @@
-//! `/auth`: `GET` tells how to sign in, `POST` signs in, `DELETE` signs out.
+//! `/auth`: `GET` says how to sign in, `POST` signs in, `DELETE` signs out.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ const REDIRECT_URI: HeaderName = HeaderName::from_static("idp-redirect-uri");
 
 /// Get what a sign-in needs
 ///
-/// What a dashboard needs to send a user to the identity provider, so that one build of it works with the sandbox and in
+/// Everything a dashboard needs to send a user to the identity provider, so that the same build works with the sandbox and in
 /// production. The redirect address is the one for the page's own origin.
 #[utoipa::path(get, path = "/auth", operation_id = "getSignInOptions", tag = "dashboard",
     responses((status = 200, description = "Where to send the user", body = SignInOptions), Refusals))]
@@ -50,16 +50,17 @@ pub(super) async fn options(State(app): State<Arc<App>>, headers: HeaderMap) -> 
 
 /// Sign in
 ///
-/// Turns a code from the identity provider into a new session. A code works once. After `idp_rate_limited`, and after
-/// `idp_unavailable` with `Retry-After`, the same code may be sent again once that time is over; after any other failure it
-/// takes a new one.
+/// Exchanges a code from the identity provider for a new session. A code works once. After `idp_rate_limited`, and after
+/// `idp_unavailable` with `Retry-After`, you can send the same code again once that time is over; after any other failure you
+/// need a new one.
 #[utoipa::path(post, path = "/auth", operation_id = "signIn", tag = "dashboard",
     params(("Idp-Code" = String, Header, min_length = 1, max_length = 512, pattern = "^[0-9A-Za-z._~-]+$",
             description = "The identity provider's OAuth 2.0 code."),
         ("Idp-Code-Verifier" = Option<String>, Header, min_length = 1, max_length = 512, pattern = "^[0-9A-Za-z._~-]+$",
-            description = "PKCE's `code_verifier`, if the code was asked for with a challenge."),
+            description = "PKCE's `code_verifier`, if the code was requested with a challenge."),
         ("Idp-Redirect-Uri" = Option<String>, Header,
-            description = "The redirect address that the code was asked for with, from a server: one of those in `idp.redirect_uri` of the service. Not needed if there is only one. A page's own `Origin` goes first.")),
+            description = "The redirect address that the code was requested with, for calls from a server: one of those in \
+            the service's `idp.redirect_uri`. Not needed if there is only one. A page's own `Origin` takes precedence.")),
     responses((status = 200, description = "Signed in", body = NewSession),
         Refusals, IdpRefusals, SignInRefusals))]
 pub(super) async fn sign_in(
@@ -78,7 +79,7 @@ pub(super) async fn sign_in(
 
 /// Sign out
 ///
-/// Ends the session of the token, and no other.
+/// Ends the token's session, and no other.
 #[utoipa::path(delete, path = "/auth", operation_id = "signOut", tag = "dashboard", security(("session" = [])),
     responses((status = 200, description = "Signed out", body = Nothing), Refusals, TokenRefusals))]
 pub(super) async fn sign_out(
@@ -86,7 +87,7 @@ pub(super) async fn sign_out(
     context: RequestContext,
     session: UserSession,
 ) -> Result<Success<Nothing>, ApiError> {
-    // Another request may have ended it meanwhile; it is over either way.
+    // Another request may have ended it in the meantime; it is over either way.
     let ending = Arc::clone(&app);
     to_its_end(&app, async move {
         ending.accounts.end_session(session.user, session.id).await?;
@@ -96,13 +97,14 @@ pub(super) async fn sign_out(
     .await
 }
 
-/// Refuses a sign-in before anything of it is looked at, if that is plain without work. A refusal must cost next to nothing, or those
-/// who are refused take the time of those who are not.
+/// Refuses a sign-in before looking at it, if that takes no work. Refusals must be nearly free, or they would take time from
+/// those who are not refused.
 pub(super) fn try_refuse(app: &App, client: IpAddr) -> Option<ApiError> {
     check_places(app, 0).err().or_else(|| app.accounts.try_refuse(client).map(Into::into))
 }
 
-/// Sign-ins take most of the places of requests, never all: whoever only reads the website finds one. `held` are those of the caller.
+/// Sign-ins may use most of the request permits but never all, so that visitors of the website find one. `held` are the
+/// caller's.
 fn check_places(app: &App, held: usize) -> Result<(), ApiError> {
     let kept_free = app.current.get().limits.concurrent_requests / 8;
     if app.request_permits.available_permits() + held > kept_free {
@@ -117,7 +119,7 @@ fn attempt(app: &App, headers: &HeaderMap, client: IpAddr) -> Result<SignInAttem
     let code = extract::secret(headers, &CODE, Provider::may_be_code).map_err(|()| ErrorCode::IdpCodeMalformed)?;
     let verifier = extract::secret(headers, &VERIFIER, Provider::may_be_verifier)
         .map_err(|()| ErrorCode::IdpCodeVerifierMalformed)?;
-    // An empty one means that the page has lost its verifier; without it the provider would only say that the code is bad.
+    // An empty one means that the page lost its verifier; without this check, the provider would only say that the code is bad.
     if verifier.is_none() && headers.contains_key(VERIFIER) {
         return Err(ErrorCode::IdpCodeVerifierMalformed.into());
     }
@@ -131,7 +133,7 @@ fn attempt(app: &App, headers: &HeaderMap, client: IpAddr) -> Result<SignInAttem
     })
 }
 
-/// The redirect address that the code of a sign-in was asked for with. A page is known by its origin; a server, which has none,
+/// The redirect address that a sign-in's code was requested with. A page is identified by its origin; a server, which has none,
 /// may name the address.
 fn redirect_uri(idp: &IdpConfig, headers: &HeaderMap) -> Result<String, ApiError> {
     let named = headers.get(REDIRECT_URI).filter(|_| !headers.contains_key(header::ORIGIN));
@@ -142,11 +144,11 @@ fn redirect_uri(idp: &IdpConfig, headers: &HeaderMap) -> Result<String, ApiError
     known.map(str::to_owned).ok_or_else(|| ApiError::redirect_uri_unknown(idp.redirect_uri.len()))
 }
 
-/// The redirect address of the page that asks.
+/// The redirect address for the page that asks.
 fn redirect_uri_of_page<'a>(idp: &'a IdpConfig, headers: &HeaderMap) -> Option<&'a str> {
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     match (text(header::ORIGIN), text(header::HOST)) {
-        // A page of the service's own site asks without an origin.
+        // Pages of the service's own site send no origin.
         (None, Some(host)) if cors::is_same_origin(headers) => idp.redirect_uri_at(host),
         (origin, _) => idp.redirect_uri_for(origin),
     }

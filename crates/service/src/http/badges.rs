@@ -1,4 +1,4 @@
-//! `/badge/`: badges as SVG and JSON, which any site may show.
+//! `/badge/`: badges as SVG and JSON, which any site can show.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ const CACHING: HeaderValue = HeaderValue::from_static("public, max-age=60");
 const POLICY: HeaderValue = HeaderValue::from_static(content_security_policy::NOTHING);
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-/// The badge of this file name.
+/// The badge with this file name.
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     context: RequestContext,

@@ -1,4 +1,4 @@
-//! How much of a request is taken: bounds on its headers, and on a body that no route asked for.
+//! Limits on a request: the size of its headers, and of a body that no route wants.
 
 use api::error::ErrorCode;
 use bytes::Bytes;
@@ -9,7 +9,7 @@ const BODY_BYTES: usize = 64 * 1024;
 const HEADER_COUNT: usize = 64;
 const HEADER_BYTES: usize = 16 * 1024;
 
-/// How much the headers of a request are, which has bounds below the parser's own.
+/// The size of a request's headers, which has lower limits than the parser's.
 #[derive(Default)]
 pub(super) struct HeaderSize {
     count: usize,
@@ -25,17 +25,16 @@ impl HeaderSize {
 
     pub(super) fn add(&mut self, name: &str, value: &[u8]) {
         self.count += 1;
-        // A line's colon, space and end count too.
+        // A line's colon, space and line break count too.
         self.bytes += name.len() + value.len() + 4;
     }
 
-    /// Whether they are within our bounds.
     pub(super) fn fits(&self) -> bool {
         self.count <= HEADER_COUNT && self.bytes <= HEADER_BYTES
     }
 }
 
-/// Reads a body and drops it, up to a bound.
+/// Reads a body and drops it, up to a limit.
 pub(super) async fn drain<B>(body: B) -> Result<(), ErrorCode>
 where
     B: hyper::body::Body<Data = Bytes> + Unpin,
@@ -52,7 +51,7 @@ where
         match frame {
             Ok(_) => {}
             Err(error) if error.is::<LengthLimitError>() => return Err(ErrorCode::BodyTooLarge),
-            // The client left in the middle, or does not speak HTTP: what it asked for is not done by halves.
+            // The client left in the middle, or does not speak HTTP: nothing is done by halves.
             Err(_) => return Err(ErrorCode::BodyBroken),
         }
     }

@@ -1,4 +1,4 @@
-//! The context of a request: who sent it, when, in which zone, and under which id it is logged.
+//! The context of a request: who sent it, when, in which zone, and its ID in the log.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,7 +12,6 @@ use crate::app::App;
 use crate::audit::AuditOrigin;
 use crate::floods::FloodKind;
 
-/// Carries the id of a request.
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
@@ -21,32 +20,29 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 pub struct Peer {
     /// Its address: the client's, or a proxy's.
     pub address: IpAddr,
-    /// Whether the connection is encrypted.
     pub secure: bool,
 }
 
-/// A request's context: the middleware makes it, handlers extract it.
+/// A request's context: created by the middleware, extracted by handlers.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestContext {
-    /// Names the request in the log and in its response.
+    /// Identifies the request in the log and in its response.
     pub(super) id: RequestId,
     /// The zone of its path.
     pub(super) zone: Zone,
-    /// The index of its route, for the metrics.
     pub(super) route: u32,
-    /// Seeds what is drawn at random for the response, so that the fast path and the router draw the same.
+    /// Seeds the random choices for the response, so that the fast path and the router make the same ones.
     pub(super) seed: u64,
-    /// The client, as the trusted proxies before us name it.
+    /// The client, according to the trusted proxies in front of us.
     pub(super) client: IpAddr,
-    /// Whether its headers are within their bounds and name one host.
+    /// Whether its headers are within their limits and name one host.
     pub(super) headers: Result<(), ErrorCode>,
     /// Whether the client's rate limit allows the request; if not, when the next one may come.
     pub(super) rate_limit: Result<(), Duration>,
     /// When it arrived, in ticks of the clock, for latencies.
     pub(crate) ticks: Duration,
-    /// When it arrived, by the time of day.
+    /// When it arrived, by the clock.
     pub(super) time: Time,
-    /// Whether the connection is encrypted.
     pub(super) secure: bool,
     /// Whether it comes from a trusted proxy.
     pub(super) from_proxy: bool,
@@ -62,7 +58,7 @@ pub(super) struct RequestId {
 impl RequestId {
     const LONGEST: usize = 64;
 
-    /// An id from a proxy counts only in this shape.
+    /// A proxy's ID only counts in this format.
     fn given(id: &[u8]) -> Option<Self> {
         let is_acceptable = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         let length = u8::try_from(id.len()).ok().filter(|length| *length > 0)?;
@@ -71,7 +67,6 @@ impl RequestId {
         id.iter().all(is_acceptable).then_some(Self { bytes, length })
     }
 
-    /// Sixteen hexadecimal digits.
     fn made(number: u64) -> Self {
         let mut bytes = [0; Self::LONGEST];
         for (digit, shift) in bytes.iter_mut().zip((0..u64::BITS).step_by(4).rev()) {
@@ -91,12 +86,12 @@ impl RequestId {
 
 impl From<RequestId> for HeaderValue {
     fn from(id: RequestId) -> Self {
-        // All of its characters may be in a header.
+        // All of its characters are valid in a header.
         Self::from_bytes(id.as_bytes()).unwrap_or(Self::from_static("0"))
     }
 }
 
-/// Who has sent a request, by what it says itself.
+/// What a request says about its sender.
 pub(super) struct Claims<'a, F> {
     pub(super) request_id: Option<&'a [u8]>,
     /// The lines of `X-Forwarded-For`.
@@ -104,7 +99,6 @@ pub(super) struct Claims<'a, F> {
 }
 
 impl<'a> Claims<'a, ()> {
-    /// What these headers say.
     pub(super) fn of(headers: &'a HeaderMap) -> Claims<'a, impl DoubleEndedIterator<Item = &'a [u8]>> {
         Claims {
             request_id: headers.get(REQUEST_ID).map(HeaderValue::as_bytes),
@@ -119,7 +113,7 @@ impl RequestContext {
         AuditOrigin { client: self.client, request: self.id() }
     }
 
-    /// The context of a request that has just arrived, before it is counted against a rate limit.
+    /// The context of a request that has just arrived, before it counts against a rate limit.
     pub(super) fn new<'a>(
         app: &App,
         claims: Claims<'a, impl DoubleEndedIterator<Item = &'a [u8]>>,
@@ -160,7 +154,7 @@ impl RequestContext {
     }
 }
 
-/// The rightmost address that is no trusted proxy's: the client may have written anything left of it.
+/// The rightmost address that isn't a trusted proxy's: the client may have written anything to the left of it.
 fn client<'a>(
     lines_from_last: impl Iterator<Item = &'a [u8]>,
     peer: IpAddr,
@@ -168,7 +162,7 @@ fn client<'a>(
 ) -> IpAddr {
     let mut client = peer;
     for line in lines_from_last {
-        // Bytes, not text: what a client wrote on the left must not spoil what a proxy wrote on the right.
+        // As bytes rather than text: what a client wrote on the left must not spoil what a proxy wrote on the right.
         for entry in line.rsplit(|byte| *byte == b',') {
             let Some(address) = parse_address(entry.trim_ascii()) else {
                 return client.to_canonical();

@@ -1,6 +1,6 @@
-//! Cross-origin resource sharing: which page may read a response. Public data is for every page; what depends on a session is for
-//! the configured origins only, never a reflected one; what is for the bot is for no page. Errors have the same headers, or a
-//! browser shows "Failed to fetch".
+//! Cross-origin resource sharing: which pages may read a response. Public data is for every page; session data only for the
+//! configured origins, never a reflected one; the bot's routes for no page. Errors have the same headers, or a browser would
+//! show "Failed to fetch".
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use telemetry::log_throttle::Throttle;
@@ -31,7 +31,7 @@ pub(super) enum Cors {
 }
 
 impl Cors {
-    /// Adds to a response who may read it. `Err` has the origin of a page that may not.
+    /// Adds the headers that say who may read a response. `Err` has the origin of a page that may not.
     pub(super) fn add_headers<'a>(
         self,
         headers: &mut HeaderMap,
@@ -57,7 +57,7 @@ impl Cors {
         Ok(())
     }
 
-    /// Adds to the response to a preflight what may be sent: `more` are names of headers.
+    /// Adds what may be sent to the response to a preflight; `more` are names of headers.
     pub(super) fn add_preflight_headers(self, headers: &mut HeaderMap, more: &[String]) {
         if self.has_readers() {
             let sendable = more.iter().fold(HEADERS.to_owned(), |names, name| names + ", " + name);
@@ -79,22 +79,22 @@ impl Cors {
     }
 }
 
-/// Whether an origin is configured, to the letter.
+/// Whether exactly this origin is configured.
 pub(super) fn is_allowed(origin: &[u8], allowed: &[String]) -> bool {
     allowed.iter().any(|listed| listed.as_bytes() == origin)
 }
 
-/// Whether a browser says that a page of the service's own origin has sent this; such a page needs no permission.
+/// Whether the browser says that this comes from a page of the service's own origin, which needs no permission.
 pub(super) fn is_same_origin(asked: &HeaderMap) -> bool {
     asked.get(FETCH_SITE).is_some_and(|site| site == "same-origin")
 }
 
-/// Tells the operator of pages whose browsers show them nothing of a response.
+/// Tells the operator about pages whose browsers hide responses from them.
 #[derive(Debug, Default)]
 pub(super) struct UnlistedOrigins(Throttle);
 
 impl UnlistedOrigins {
-    /// A page of this origin has sent this request.
+    /// Records a request from a page of this origin.
     pub(super) fn warn(&self, origin: &HeaderValue, asked: &HeaderMap, context: &RequestContext) {
         if is_same_origin(asked) {
             return;
@@ -103,8 +103,8 @@ impl UnlistedOrigins {
         let (id, origin) = (context.id(), String::from_utf8_lossy(origin.as_bytes()));
         warn!(
             id, origin = %Untrusted(&origin), times,
-            "a page called whose origin is not in http.allowed_origins; its browser does not show it the response. If the page is \
-             yours, add the origin"
+            "a page whose origin is not in http.allowed_origins made a call; its browser hides the response from it. If the \
+             page is yours, add its origin"
         );
     }
 }

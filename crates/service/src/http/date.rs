@@ -1,5 +1,5 @@
-//! The header `Date`. hyper would write its own, from a cache that renews itself only when the system's clock goes forward: after a
-//! clock was set back, it stays in the future. And it would tell a time that the service does not believe.
+//! The `Date` header. hyper would write its own, from a cache that only renews when the system's clock moves forward: after the
+//! clock was set back, it would stay in the future. It would also report a time that the service does not trust.
 
 use std::cell::RefCell;
 use std::time::{Duration, UNIX_EPOCH};
@@ -10,7 +10,7 @@ use http::HeaderValue;
 /// The last second that the format can write.
 const LAST: u64 = 253_402_300_799;
 
-/// The header for this moment. Each thread keeps the text of one second.
+/// The header for this moment. Each thread caches the text of one second.
 pub(crate) fn header(now: Time) -> HeaderValue {
     thread_local! {
         static WRITTEN: RefCell<(u64, HeaderValue)> = RefCell::new(write(0));

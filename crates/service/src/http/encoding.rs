@@ -10,7 +10,7 @@ use crate::views::spliced::SplicedBody;
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
 const ACCEPT_ENCODING: HeaderValue = HeaderValue::from_static("accept-encoding");
 
-/// A body as a client accepts it.
+/// A body in the encoding that a client accepts.
 #[derive(Debug)]
 pub(super) struct EncodedBody {
     pub(super) bytes: Bytes,
@@ -26,7 +26,7 @@ impl EncodedBody {
         gzip.map_or_else(|| Self::plain(body), |gzip| Self { bytes: gzip.clone(), is_gzip: true })
     }
 
-    /// Adds to the response how it is encoded, and that another client may get it otherwise.
+    /// Adds headers that say how the response is encoded, and that other clients may get it differently.
     pub(super) fn add_headers(&self, headers: &mut HeaderMap) {
         headers.insert(header::VARY, ACCEPT_ENCODING);
         if self.is_gzip {
@@ -35,7 +35,7 @@ impl EncodedBody {
     }
 }
 
-/// The body as the client accepts it, if that takes no work now.
+/// The body in the encoding that the client accepts, if that takes no work now.
 pub(super) fn try_encode(body: &CompressibleBody, accepts_gzip: bool) -> Option<EncodedBody> {
     if accepts_gzip {
         body.gzip().map(|gzip| EncodedBody::gzip_or_plain(body, gzip))
@@ -50,18 +50,18 @@ pub(super) fn try_encode_hot(body: &CompressibleBody, asked: &HotHeaders<'_>) ->
     try_encode(body, accepted.is_some_and(|line| names_gzip(std::iter::once(line))))
 }
 
-/// The body as the client accepts it.
+/// The body in the encoding that the client accepts.
 pub(super) async fn encode(body: &CompressibleBody, asked: &HeaderMap) -> EncodedBody {
     if let Some(encoded) = try_encode(body, accepts_gzip(asked)) {
         return encoded;
     }
     let shared = body.clone();
     let compress = move || EncodedBody::gzip_or_plain(&shared, shared.compress());
-    // A task that panicked, or one that the runtime no longer takes, leaves the body as it is.
+    // If the task panics or the runtime no longer accepts it, the body stays uncompressed.
     tokio::task::spawn_blocking(compress).await.unwrap_or_else(|_| EncodedBody::plain(body))
 }
 
-/// The body with these texts in its places, as the client accepts it.
+/// The body with these texts inserted, in the encoding that the client accepts.
 pub(super) async fn splice(body: &SplicedBody, texts: &[&str], asked: &HeaderMap) -> EncodedBody {
     let mut gzip = None;
     if accepts_gzip(asked) {
@@ -80,7 +80,7 @@ fn accepts_gzip(asked: &HeaderMap) -> bool {
     names_gzip(asked.get_all(header::ACCEPT_ENCODING).iter().filter_map(|line| line.to_str().ok()))
 }
 
-/// Whether a client with these lines of `Accept-Encoding` accepts gzip. What it names counts before `*`.
+/// Whether a client with these `Accept-Encoding` lines accepts gzip. A named encoding takes precedence over `*`.
 fn names_gzip<'a>(lines: impl Iterator<Item = &'a str>) -> bool {
     let mut by_wildcard = false;
     for accepted in lines.flat_map(|line| line.split(',')) {
@@ -95,7 +95,7 @@ fn names_gzip<'a>(lines: impl Iterator<Item = &'a str>) -> bool {
     by_wildcard
 }
 
-/// Whether this parameter means "not acceptable". A weight that is malformed counts as one: the body as it is harms nobody.
+/// Whether this parameter means "not acceptable". A malformed weight counts as that, because an uncompressed body harms nobody.
 fn is_zero_weight(parameter: &str) -> bool {
     let Some((name, weight)) = parameter.split_once('=') else { return true };
     name.trim().eq_ignore_ascii_case("q") && !weight.trim().parse().is_ok_and(|weight: f32| weight > 0.0)

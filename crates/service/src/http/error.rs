@@ -1,8 +1,8 @@
-//! Errors on their way to a client: from what went wrong inside to a response. The codes and messages are in `api::error`.
+//! Errors on their way to a client, from what went wrong internally to a response. The codes and messages are in `api::error`.
 //!
-//! Which error belongs where: `store::StoreError` says that the store failed, `idp::IdpError` that the provider did,
-//! `accounts::SignInError` and `accounts::ListError` why a sign-in or a list did not come about. Only [`ApiError`] becomes a
-//! response. It keeps the public sentence apart from the internal cause, which is logged once, when the response is written.
+//! `store::StoreError` says that the store failed, `idp::IdpError` that the provider did, and `accounts::SignInError` and
+//! `accounts::ListError` say why there is no session or list. Only [`ApiError`] becomes a response. It keeps the public message
+//! apart from the internal cause, which is logged once, when the response is written.
 
 use std::time::Duration;
 
@@ -16,14 +16,13 @@ use telemetry::metrics::LimitName;
 use crate::accounts::{ListError, SignInError};
 use crate::floods::FloodKind;
 
-/// A response that is not a success.
 #[derive(Clone, Debug)]
 pub(crate) struct ApiError {
     pub(super) code: ErrorCode,
     retry_after: Option<Duration>,
-    /// Boxed: few errors have any, and all of them travel by value.
+    /// Boxed, because few errors have details and all are passed by value.
     details: Option<Box<Details>>,
-    /// Whose flood it is part of, if the code does not tell.
+    /// The flood it belongs to, if the code does not tell.
     pub(super) flood: Option<FloodKind>,
     /// For the log only.
     pub(super) cause: Option<String>,
@@ -40,30 +39,29 @@ impl ApiError {
         Self { code, retry_after: None, details: None, flood: None, cause: None }
     }
 
-    /// Refused by this limit.
     pub(super) fn limited(limit: LimitName, wait: Duration) -> Self {
         Self { flood: Some(FloodKind::Limit(limit)), ..Self::new(ErrorCode::RateLimited).after(wait) }
     }
 
-    /// With a hint when to come back.
+    /// With a hint on when to come back.
     pub(super) fn after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self
     }
 
-    /// With the number of the event that the service waits for.
+    /// With the number of the event that the service expects next.
     pub(super) fn with_next(mut self, next: u64) -> Self {
         self.details = Some(Box::new(Details { next: Some(next), ..Details::default() }));
         self
     }
 
-    /// A redirect address that is none of the `configured` ones.
+    /// A redirect address that isn't one of the `configured` ones.
     pub(super) fn redirect_uri_unknown(configured: usize) -> Self {
         let details = Details { configured: Some(configured as u64), ..Details::default() };
         Self { details: Some(Box::new(details)), ..Self::new(ErrorCode::RedirectUriUnknown) }
     }
 
-    /// A line that cannot be taken, and why.
+    /// A line that cannot be accepted, and why.
     pub(super) fn line(line: u64, reason: &impl ToString) -> Self {
         let details = Details { line: Some(line), reason: Some(reason.to_string()), ..Details::default() };
         Self { details: Some(Box::new(details)), ..Self::new(ErrorCode::LineInvalid) }
@@ -75,24 +73,23 @@ impl ApiError {
         self
     }
 
-    /// Whether it means that nobody can tell where the next request on the connection would begin.
+    /// Whether nobody can tell where the next request on the connection would begin.
     pub(super) fn ends_connection(&self) -> bool {
         matches!(self.code, ErrorCode::HostInvalid | ErrorCode::BodyBroken | ErrorCode::RequestTimeout)
     }
 
-    /// When to come back, for `Retry-After`. Rounded up, and never 0: a client that obeys must not come back too early.
+    /// When to come back, for `Retry-After`. Rounded up and never 0, so that obedient clients do not come back too early.
     pub(super) fn retry_seconds(&self) -> Option<u64> {
         let wait = self.retry_after?;
         Some((wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1))
     }
 
-    /// The envelope of this error, as bytes.
     pub(super) fn body(&self, request_id: &str) -> Vec<u8> {
         error::body(self.code, request_id, self.details.as_deref())
     }
 }
 
-/// The body needs the request's id, which only the middleware knows: the error travels there in the response's extensions.
+/// The body needs the request's ID, which only the middleware knows, so the error travels there in the response's extensions.
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = self.code.status().into_response();
@@ -123,7 +120,7 @@ impl From<StoreError> for ApiError {
 impl From<IdpError> for ApiError {
     fn from(error: IdpError) -> Self {
         match error.kind {
-            // A wait tells the client that it may send the same code again, which must be true.
+            // A wait tells the client that it may send the same code again, so that must be true.
             IdpErrorKind::CircuitOpen(wait) if !error.code_spent => Self::new(ErrorCode::IdpUnavailable).after(wait),
             IdpErrorKind::Rejected
             | IdpErrorKind::Unauthorized

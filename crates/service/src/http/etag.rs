@@ -1,4 +1,4 @@
-//! Responses with an `ETag`, and 304 for who has them already.
+//! Responses with an `ETag`, and 304 for clients that already have them.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
@@ -10,7 +10,7 @@ use super::hot_response::{HotBody, HotEncoding};
 use super::respond::encoded_json;
 use crate::views::tagged::{EntityTags, TaggedBody};
 
-/// The response, or a 304 if what the client has is still valid; `caching` is its `Cache-Control`.
+/// The response, or a 304 if the client's copy is still valid; `caching` is its `Cache-Control`.
 pub(super) async fn respond(cached: &TaggedBody, caching: HeaderValue, asked: &HeaderMap) -> Response<Full<Bytes>> {
     respond_encoded(encoding::encode(&cached.body, asked).await, &cached.tags, caching, asked)
 }
@@ -39,7 +39,7 @@ pub(super) fn try_respond(cached: &TaggedBody, caching: &'static str, asked: &Ho
     Some(HotBody { encoding, caching, etag: Some(etag.clone()), status, ..HotBody::fixed(bytes) })
 }
 
-/// The same for a body that is encoded already.
+/// The same for a body that is already encoded.
 pub(super) fn respond_encoded(
     body: EncodedBody,
     tags: &EntityTags,
@@ -61,7 +61,7 @@ pub(super) fn respond_encoded(
     response
 }
 
-/// Whether an `If-None-Match` names this tag. The comparison is weak, as the header's rules say.
+/// Whether an `If-None-Match` names this tag. The comparison is weak, as the standard requires.
 fn matches_etag(known: &[u8], etag: &HeaderValue) -> bool {
     let known = hot_request::text(known).unwrap_or_default();
     known.split(',').map(str::trim).any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)

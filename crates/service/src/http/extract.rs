@@ -25,7 +25,7 @@ const SEQUENCE: HeaderName = HeaderName::from_static("feed-sequence");
 const LAST_SEQUENCE: u64 = 1 << 62;
 const TOKEN: HeaderName = HeaderName::from_static("token");
 
-/// The session of the header `Token`.
+/// The session of the `Token` header.
 #[derive(Clone, Debug)]
 pub(super) struct UserSession {
     pub(super) id: SessionId,
@@ -53,15 +53,14 @@ pub(super) fn session_token(headers: &HeaderMap) -> Result<TokenHash, ApiError> 
     }
 }
 
-/// The hash of this token of a session, if it has the shape of one.
+/// The hash of this session token, if it has the right format.
 pub(super) fn parse_session_token(token: &[u8]) -> Option<TokenHash> {
     token::parse(TokenKind::Session, token)
 }
 
-/// The bot of a key, which is checked before a byte of the body is read.
+/// The bot behind a key, which is checked before any of the body is read.
 #[derive(Clone, Debug)]
 pub(super) struct Bot {
-    /// The key's id.
     pub(super) key: Arc<str>,
     pub(super) hash: TokenHash,
     /// When the key was checked, in ticks of the clock.
@@ -95,8 +94,9 @@ impl FromRequestParts<Arc<App>> for Bot {
     }
 }
 
-/// Finds a key that is not cached. Guessing must not cost the store, so a client address may try only so many; past that, the store
-/// is asked only about keys on the list of valid ones, so that no bot is refused because another client at its address guesses keys.
+/// Looks up a key that is not cached. Guessing must not burden the store, so a client address may only try so many; beyond
+/// that, only keys on the list of valid ones are looked up, so that no bot is refused because another client at its address
+/// guesses keys.
 async fn find_uncached(parts: &Parts, app: &App, hash: Option<TokenHash>) -> Result<(Arc<str>, TokenHash), ApiError> {
     let client = parts.extensions.get::<RequestContext>().map(|context| context.client);
     let allowed = client.map_or(Ok(()), |client| app.rate_limits.unknown_key(client));
@@ -116,20 +116,20 @@ async fn find_uncached(parts: &Parts, app: &App, hash: Option<TokenHash>) -> Res
     })
 }
 
-/// There is no place for a bot's request.
+/// There is no permit for a bot's request.
 pub(super) fn feed_overloaded(app: &App) -> ApiError {
     app.metrics.limits.count(LimitName::ConcurrentRequests);
     ApiError::new(ErrorCode::Overloaded).after(OVERLOAD_RETRY)
 }
 
-/// The hash of the bot's key that a request carries.
+/// The hash of the bot key that a request carries.
 pub(crate) fn bot_key(headers: &HeaderMap) -> Option<TokenHash> {
     let Single::Once(text) = single(headers, &AUTHORIZATION) else { return None };
     let (scheme, key) = text.split_at_checked("Bearer ".len())?;
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token::parse(TokenKind::BotKey, key.trim_ascii()))?
 }
 
-/// The name of the bot's process that sends, and the number of what it sends.
+/// The name of the bot process that sends, and the number of what it sends.
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
     name: InstanceName,
@@ -137,7 +137,7 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// The instance: the process under this bot's key.
+    /// The process with this bot's key.
     pub(super) fn instance(&self, bot: &Bot) -> InstanceId {
         InstanceId { key: bot.key.to_string(), name: self.name.clone() }
     }
@@ -161,7 +161,7 @@ impl FromRequestParts<Arc<App>> for Sender {
     }
 }
 
-/// A header that may come once.
+/// A header that may appear once.
 pub(super) enum Single<'a> {
     /// Not sent, or empty.
     Absent,
@@ -179,7 +179,7 @@ pub(super) fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Single<'a
     }
 }
 
-/// The only value of a header that holds a secret of this shape; `Err` if it has another.
+/// The only value of a header that contains a secret in this format; `Err` if it has another format.
 pub(super) fn secret(
     headers: &HeaderMap,
     name: &HeaderName,
@@ -194,7 +194,7 @@ pub(super) fn secret(
     }
 }
 
-/// The context that the middleware made.
+/// The context created by the middleware.
 impl FromRequestParts<Arc<App>> for RequestContext {
     type Rejection = ApiError;
 

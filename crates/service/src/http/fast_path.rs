@@ -1,5 +1,5 @@
-//! The fast path of the hot reads: synchronous functions, called before the router, that respond from the cache or not at all, and
-//! refuse what floods would send. What is not cached or unusual is left to the router; a test compares what the two say.
+//! The fast path for hot reads: synchronous functions, called before the router, that respond from the cache or not at all, and
+//! refuse what floods would send. Anything uncached or unusual is left to the router; a test compares the responses of the two.
 
 use http::Method;
 use telemetry::metrics::LimitName;
@@ -12,7 +12,6 @@ use super::zone::{Zone, Zones};
 use super::{auth, extract, guilds, readiness, stats, status, team};
 use crate::app::App;
 
-/// A path that the fast path answers.
 #[derive(Clone, Copy, Debug)]
 enum HotPath {
     Status,
@@ -44,7 +43,6 @@ pub(super) struct HotRoute {
     sent: String,
     path: HotPath,
     pub(super) zone: Zone,
-    /// Its index, for the metrics.
     pub(super) route: usize,
 }
 
@@ -69,7 +67,7 @@ impl HotRoutes {
     }
 }
 
-/// Why the request is refused, if that is plain without work.
+/// Why the request is refused, if that takes no work to tell.
 pub(super) fn try_refuse(app: &App, route: &HotRoute, context: &RequestContext) -> Option<ApiError> {
     match (context.rate_limit, route.path) {
         (Err(wait), _) => Some(ApiError::limited(LimitName::Requests, wait)),

@@ -1,6 +1,6 @@
-//! Where a request begins and ends, and for which host it is. What two programs on the way could read in two ways (several `Host`s,
-//! an odd `Transfer-Encoding`) is refused, against request smuggling; and a connection is not used again if a part of a request on
-//! it was not read.
+//! Where a request begins and ends, and which host it is for. Anything that two programs on the way could read differently
+//! (several `Host`s, an odd `Transfer-Encoding`) is refused, to prevent request smuggling. A connection is not reused if part
+//! of a request on it was not read.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use domain::host;
 use http::{HeaderMap, HeaderValue, Request, Version, header};
 use hyper::body::{Body, Frame, SizeHint};
 
-/// Whether a request names its host once, and in a form that all programs read alike. Only HTTP/1.1 must say so:
-/// HTTP/1.0 does not know `Host`, and HTTP/2 has `:authority`, which its parser has checked.
+/// Whether a request names its host once, in a form that all programs read the same way. Only HTTP/1.1 requires it: HTTP/1.0
+/// does not know `Host`, and HTTP/2 has `:authority`, which its parser has checked.
 pub(super) fn has_valid_host<B>(request: &Request<B>, loopback_only: bool) -> bool {
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let is_needed = request.version() == Version::HTTP_11;
@@ -20,7 +20,7 @@ pub(super) fn has_valid_host<B>(request: &Request<B>, loopback_only: bool) -> bo
         (host, None) => is_valid_host(host.map(HeaderValue::as_bytes), is_needed, loopback_only),
         (_, Some(_)) => false,
     };
-    // The target itself may name a host, which then is the one that counts.
+    // The target itself may name a host, which then takes precedence.
     let target = if loopback_only { request.uri().authority() } else { None };
     named && target.is_none_or(|target| host::is_loopback(target.as_str().as_bytes()))
 }
@@ -34,7 +34,7 @@ pub(super) fn is_valid_host(host: Option<&[u8]>, is_needed: bool, loopback_only:
     }
 }
 
-/// Whether the body's end is found in a way that all programs know: by its length, or by `chunked` alone.
+/// Whether all programs find the end of the body in the same way: by its length, or by `chunked` alone.
 pub(super) fn has_valid_transfer_encoding(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     match (codings.next(), codings.next()) {
@@ -44,13 +44,13 @@ pub(super) fn has_valid_transfer_encoding(headers: &HeaderMap) -> bool {
     }
 }
 
-/// A request body that notes whether all of it was read.
+/// A request body that tracks whether all of it was read.
 pub(super) struct TrackedBody<B> {
     body: B,
     unread: Arc<AtomicBool>,
 }
 
-/// Tells whether a part of a [`TrackedBody`] is unread, also when the body is gone.
+/// Tells whether part of a [`TrackedBody`] is unread, even after the body is gone.
 pub(super) struct BodyTracker(Arc<AtomicBool>);
 
 impl BodyTracker {

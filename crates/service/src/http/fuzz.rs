@@ -1,4 +1,4 @@
-//! Fuzz tests of whole requests: methods, paths, queries and headers, through the fast path and through the router.
+//! Fuzz tests of whole requests: methods, paths, queries and headers, through the fast path and the router.
 
 use std::io::Read;
 use std::net::IpAddr;
@@ -24,7 +24,7 @@ use crate::app::App;
 use crate::config::{Config, Layer};
 use crate::site::Language;
 
-/// Requests, one line for the method and the target and one for each header.
+/// Requests: one line for the method and the target, and one for each header.
 const REQUESTS: &[&[u8]] = &[
     b"GET /team\nhost: test\naccept-encoding: gzip, br;q=0.5, *;q=0\nif-none-match: W/\"abc\", \"def\", *",
     b"GET /feedback\nhost: test\naccept-encoding: identity;q=1, gzip;q=0",
@@ -48,7 +48,7 @@ struct World {
 }
 
 impl World {
-    /// A service with an empty store, behind a trusted proxy. Nobody is limited.
+    /// A service with an empty store behind a trusted proxy, without rate limits.
     fn new() -> AssertUnwindSafe<Self> {
         let folder = TestFolder::new();
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
@@ -64,7 +64,7 @@ impl World {
         AssertUnwindSafe(Self { service: HttpService::new(Arc::new(app)), runtime, _folder: folder })
     }
 
-    /// The response, by the fast path if that is allowed and can.
+    /// The response, from the fast path if that is allowed and possible.
     fn respond(&self, request: Request<Full<Bytes>>, may_be_fast: bool) -> (StatusCode, HeaderMap, Option<Bytes>) {
         let peer = Peer { address: [10, 0, 0, 1].into(), secure: false };
         self.runtime.block_on(async {
@@ -80,7 +80,7 @@ impl World {
         })
     }
 
-    /// Who counts as the client of a request with these lines of `X-Forwarded-For`.
+    /// The client of a request with these `X-Forwarded-For` lines.
     fn client(&self, lines: &[&[u8]]) -> Option<IpAddr> {
         let mut request = Request::get("/nowhere").header(header::HOST, "test").body(Full::<Bytes>::default()).unwrap();
         for line in lines {
@@ -92,13 +92,13 @@ impl World {
     }
 }
 
-/// The request that is written so; `None` if hyper would refuse it.
+/// The request in this text; `None` if hyper would refuse it.
 fn request(text: &[u8]) -> Option<Request<Full<Bytes>>> {
     let mut lines = text.split(|byte| *byte == b'\n');
     let mut first = lines.next()?.splitn(2, |byte| *byte == b' ');
     let method = Method::from_bytes(first.next()?).ok()?;
     let target = Uri::try_from(first.next()?).ok()?;
-    // A sign-in would ask the provider.
+    // A sign-in would call the provider.
     if method == Method::POST && target.path() == "/auth" {
         return None;
     }
@@ -180,7 +180,7 @@ fn fuzz_forwarded_for() {
         let Some(client) = world.client(&[input]) else { return };
         assert_eq!(client, client.to_canonical());
         let last: IpAddr = [203, 0, 113, 77].into();
-        // Whatever the client wrote, what the proxy has added behind it decides.
+        // Whatever the client wrote, what the proxy appended decides.
         assert_eq!(world.client(&[input, b"203.0.113.77"]), Some(last));
         assert_eq!(world.client(&[&[input, b", 203.0.113.77, 10.1.1.1"].concat()]), Some(last));
     };

@@ -1,4 +1,4 @@
-//! `/guilds`: the guilds that the session's user is in and that have the bot, one of them, and those to which it could be added.
+//! `/guilds`: the guilds that the session's user shares with the bot, one of them, and those it could be added to.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,12 +26,12 @@ use crate::views::guilds::{GuildsResponse, Listing};
 
 /// List your guilds
 ///
-/// All guilds that the session's user is in and that have the bot, by role (Owner first), then name. The provider's list behind it
-/// may be up to an hour old while the provider does not work; the header `Age` tells. Send `Cache-Control: no-cache` to ask the
-/// provider first, at most once in 10 seconds.
+/// All guilds that the session's user shares with the bot, by role (Owner first), then name. The provider's list behind it may
+/// be up to an hour old while the provider is down; see the `Age` header. Send `Cache-Control: no-cache` to ask the provider
+/// first, at most once every 10 seconds.
 #[utoipa::path(get, path = "/guilds", operation_id = "listGuilds", tag = "dashboard", security(("session" = [])),
     params(("Cache-Control" = Option<String>, Header, example = "no-cache",
-            description = "`no-cache` asks the identity provider first, at most once in 10 seconds per user.")),
+            description = "`no-cache` asks the identity provider first, at most once every 10 seconds per user.")),
     responses((status = 200, description = "The guilds", body = Vec<GuildData>,
             headers(("Age" = u64))),
         Refusals, TokenRefusals, IdpRefusals))]
@@ -45,13 +45,13 @@ pub(super) async fn list(
 
 /// Get one guild
 ///
-/// One entry of `GET /guilds`. A guild that is not known, does not have the bot or is not the user's is not found, and the answer
-/// does not say which. A backend that saves a guild's settings checks its caller's token with this; before what matters, it sends
-/// `Cache-Control: no-cache`.
+/// One entry of `GET /guilds`. A guild that is unknown, does not have the bot or is not the user's is not found, and the answer
+/// does not say which. Use this in a backend that saves a guild's settings to check its caller's token; before important
+/// changes, send `Cache-Control: no-cache`.
 #[utoipa::path(get, path = "/guilds/{id}", operation_id = "getGuild", tag = "dashboard", security(("session" = [])),
     params(("id" = String, Path, example = "871203344918732833", description = "The guild's id."),
         ("Cache-Control" = Option<String>, Header, example = "no-cache",
-            description = "`no-cache` asks the identity provider first, at most once in 10 seconds per user.")),
+            description = "`no-cache` asks the identity provider first, at most once every 10 seconds per user.")),
     responses((status = 200, description = "The guild", body = GuildData,
             headers(("Age" = u64))),
         Refusals, GuildNotFound, TokenRefusals, IdpRefusals))]
@@ -62,7 +62,7 @@ pub(super) async fn show(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let id: Option<Snowflake> = id.ok().and_then(|Path(id)| id.parse().ok());
-    // A list is fetched even for what is no id, so that the time that it takes says nothing.
+    // A list is fetched even for an invalid ID, so that the response time reveals nothing.
     let cached = app.views.guilds.get(Listing::WithBot, session.user, wants_fresh(&headers)).await?;
     let body = id.and_then(|id| cached.list.one(id)).ok_or(ErrorCode::GuildNotFound)?;
     let body = encoding::encode(&CompressibleBody::new(body), &headers).await;
@@ -71,12 +71,12 @@ pub(super) async fn show(
 
 /// List the guilds to add the bot to
 ///
-/// The guilds that the user may manage and that are known not to have the bot, by name, each with the provider's page on which the
-/// user adds the bot.
+/// The guilds that the user may manage and that are known not to have the bot, by name, each with the provider's page for
+/// adding the bot.
 #[utoipa::path(get, path = "/guilds/invitable", operation_id = "listInvitableGuilds", tag = "dashboard",
     security(("session" = [])),
     params(("Cache-Control" = Option<String>, Header, example = "no-cache",
-            description = "`no-cache` asks the identity provider first, at most once in 10 seconds per user.")),
+            description = "`no-cache` asks the identity provider first, at most once every 10 seconds per user.")),
     responses((status = 200, description = "The guilds", body = Vec<InvitableGuildData>,
             headers(("Age" = u64))),
         Refusals, TokenRefusals, IdpRefusals))]
@@ -99,7 +99,7 @@ async fn respond_list(
     Ok(respond(body, cached.age(app.clock.now())).into_response())
 }
 
-/// The whole list for the fast path, if nothing is left to do.
+/// The whole list for the fast path, if no work is left.
 pub(super) fn try_respond(cached: &GuildsResponse, now: Time, asked: &HotHeaders<'_>) -> Option<HotBody> {
     let EncodedBody { bytes, is_gzip } = encoding::try_encode_hot(&cached.body, asked)?;
     let encoding = if is_gzip { HotEncoding::Gzip } else { HotEncoding::Plain };
@@ -113,12 +113,12 @@ fn respond(body: EncodedBody, age: Duration) -> http::Response<Full<Bytes>> {
     response
 }
 
-/// Whether the client asks for a list that is fetched now.
+/// Whether the client asks for a fresh list.
 pub(super) fn wants_fresh(headers: &HeaderMap) -> bool {
     headers.get_all(header::CACHE_CONTROL).iter().any(|value| names_no_cache(value.as_bytes()))
 }
 
-/// Whether this `Cache-Control` does.
+/// Whether this `Cache-Control` asks for it.
 pub(super) fn names_no_cache(value: &[u8]) -> bool {
     let mut directives = hot_request::text(value).unwrap_or_default().split(',');
     directives.any(|directive| directive.trim().eq_ignore_ascii_case("no-cache"))

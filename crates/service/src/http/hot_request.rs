@@ -1,25 +1,25 @@
-//! A request as the fast path sees it: its path and the few headers that a cached response may depend on. It is made from the bytes of
-//! an HTTP/1.1 request, or from a request that hyper has parsed.
+//! A request as the fast path sees it: its path and the few headers that a cached response may depend on. It is built from the
+//! bytes of an HTTP/1.1 request, or from a request that hyper parsed.
 
 use http::{Method, Request, Version};
 use hyper::body::Body;
 
 use super::bounds::HeaderSize;
 
-/// More than a browser sends. A request with more is left to hyper.
+/// More than browsers send. Requests with more are left to hyper.
 const PARSED_HEADERS: usize = 40;
 
 /// A `GET`, `HEAD` or `POST` without a body.
 pub(crate) struct HotRequest<'a> {
     pub(super) method: Method,
-    /// As it was sent, without a query.
+    /// As sent, without a query.
     pub(super) path: &'a str,
     /// Whether it must name its host.
     pub(super) needs_host: bool,
     pub(super) headers: HotHeaders<'a>,
 }
 
-/// The headers that matter to the fast path, each of which came at most once.
+/// The headers that matter to the fast path, each of which appears at most once.
 #[derive(Default)]
 pub(super) struct HotHeaders<'a> {
     pub(super) host: Option<&'a [u8]>,
@@ -34,17 +34,17 @@ pub(super) struct HotHeaders<'a> {
     pub(super) trace_parent: Option<&'a [u8]>,
 }
 
-/// What bytes are that the fast path does not know how to answer.
+/// What the bytes are, if the fast path cannot answer them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotHot {
     /// Exactly one request without a body.
     Whole,
-    /// A part of a request, several, one with a body, or nonsense.
+    /// Part of a request, several, one with a body, or nonsense.
     Other,
 }
 
 impl<'a> HotRequest<'a> {
-    /// Looks at bytes that begin where a request begins. They are parsed as hyper parses them.
+    /// Parses bytes that begin where a request begins, the way hyper parses them.
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, NotHot> {
         let mut lines = [httparse::EMPTY_HEADER; PARSED_HEADERS];
         let mut parsed = httparse::Request::new(&mut lines);
@@ -63,13 +63,13 @@ impl<'a> HotRequest<'a> {
             _ => return Err(NotHot::Whole),
         };
         match headers {
-            // Whether a query is well-formed is for hyper to say.
+            // Whether a query is well-formed is left to hyper.
             Some(headers) if !target.contains('?') => Ok(Self { method, path: target, needs_host: true, headers }),
             _ => Err(NotHot::Whole),
         }
     }
 
-    /// The same of a request that hyper has parsed; `None` if the fast path does not know how to answer it.
+    /// The same for a request that hyper parsed; `None` if the fast path cannot answer it.
     pub(super) fn of<B: Body>(request: &'a Request<B>) -> Option<Self> {
         if !matches!(*request.method(), Method::GET | Method::HEAD | Method::POST) || !request.body().is_end_stream() {
             return None;
@@ -85,14 +85,14 @@ impl<'a> HotRequest<'a> {
 }
 
 impl<'a> HotHeaders<'a> {
-    /// The headers of a request; `None` if there are more than may come, or one of ours comes twice. And whether it is plain: nothing
-    /// belongs to it but its headers, and the connection stays open.
+    /// The headers of a request; `None` if there are too many, or one of ours appears twice. Also whether it is plain: nothing
+    /// but headers belongs to it, and the connection stays open.
     fn read(lines: impl Iterator<Item = (&'a str, &'a [u8])>) -> (Option<Self>, bool) {
         let (mut headers, mut size, mut is_unique, mut is_plain) = (Self::default(), HeaderSize::default(), true, true);
         for (name, value) in lines {
             size.add(name, value);
             let is = |known: &str| name.eq_ignore_ascii_case(known);
-            // Few names have the same length, so most are told apart without being compared.
+            // Few names have the same length, so most are told apart without a comparison.
             let place = match name.len() {
                 4 if is("host") => &mut headers.host,
                 5 if is("token") => &mut headers.token,

@@ -1,4 +1,5 @@
-//! A cached response of the fast path: ready bytes with the few headers that differ. It is written as HTTP/1.1, or handed to hyper.
+//! A cached response of the fast path: finished bytes with the few headers that differ. It is written as HTTP/1.1, or passed to
+//! hyper.
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
@@ -8,10 +9,10 @@ use super::context::RequestId;
 use super::cors::Cors;
 use super::error::ApiError;
 
-/// A body up to this size is copied behind its headers, so that one buffer is written.
+/// A body up to this size is copied after its headers, so that one buffer is written.
 const COPIED_BYTES: usize = 8 * 1024;
 
-/// What a view has to say.
+/// The response of a view.
 #[derive(Debug)]
 pub(super) struct HotBody {
     pub(super) bytes: Bytes,
@@ -29,14 +30,14 @@ pub(super) struct HotBody {
 /// How a body is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HotEncoding {
-    /// The same for everybody.
+    /// The same for every client.
     Always,
-    /// As it is, for a client that does not accept gzip.
+    /// Uncompressed, for a client that does not accept gzip.
     Plain,
     Gzip,
 }
 
-/// A response with all that its headers are made of.
+/// A response with everything its headers are built from.
 #[derive(Debug)]
 pub(crate) struct HotResponse<'a> {
     pub(super) body: HotBody,
@@ -44,7 +45,7 @@ pub(crate) struct HotResponse<'a> {
     pub(super) date: HeaderValue,
     pub(super) is_secure: bool,
     pub(super) cors: Cors,
-    /// The page that may read it, where only some may.
+    /// The page that may read it, if only some may.
     pub(super) origin: Option<&'a [u8]>,
     pub(super) is_head: bool,
 }
@@ -69,7 +70,7 @@ impl HotBody {
         Self { status, retry_after, ..Self::fixed(refusal.body(request_id).into()) }
     }
 
-    /// Whether the client has it already.
+    /// Whether the client already has it.
     fn is_unchanged(&self) -> bool {
         self.status == StatusCode::NOT_MODIFIED
     }
@@ -80,12 +81,12 @@ impl HotResponse<'_> {
         self.body.status
     }
 
-    /// How long the body is that is sent.
+    /// The length of the body that is sent.
     pub(super) fn sent_bytes(&self) -> usize {
         if self.is_head || self.body.is_unchanged() { 0 } else { self.body.bytes.len() }
     }
 
-    /// Writes the response as HTTP/1.1. What it gives is to be sent after it.
+    /// Writes the response as HTTP/1.1. Send the returned bytes after it.
     pub(crate) fn write(self, out: &mut Vec<u8>) -> Bytes {
         let follows = self.sent_bytes();
         out.reserve(1024 + if follows <= COPIED_BYTES { follows } else { 0 });
@@ -122,7 +123,7 @@ impl HotResponse<'_> {
             let value = match value {
                 Text::Fixed(text) => HeaderValue::from_static(text),
                 Text::Shared(value) => value.clone(),
-                // It came as the value of a header.
+                // It arrived as the value of a header.
                 Text::Bytes(bytes) => HeaderValue::from_bytes(bytes).unwrap_or(HeaderValue::from_static("")),
                 Text::Number(number) => HeaderValue::from(number),
             };

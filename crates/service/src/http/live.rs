@@ -1,4 +1,4 @@
-//! `GET /live` and `GET /me/live`: streams that say what to read again.
+//! `GET /live` and `GET /me/live`: streams that say what to reload.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,17 +19,17 @@ use crate::app::App;
 use crate::live::{LiveError, StreamOwner};
 
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
-/// nginx would collect the events otherwise.
+/// Otherwise nginx would buffer the events.
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const NO: HeaderValue = HeaderValue::from_static("no");
 /// When a client that was refused should come back.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// Stream what has changed
+/// Stream changes
 ///
-/// Server-Sent Events that say what to read again: `event: changed` with the topics `status`, `team`, `feedback` and `stats`. The
-/// first event names them all. A stream holds no data, so nothing is missed if it is opened again. At most one event per second, and
-/// a comment every 15 seconds. It does not end by itself. The schema is that of an event's data.
+/// Server-Sent Events that say what to reload: `event: changed` with the topics `status`, `team`, `feedback` and `stats`. The
+/// first event names them all. A stream contains no data, so nothing is missed if it is reopened. There is at most one event
+/// per second, and a comment every 15 seconds. It does not end on its own. The schema is that of an event's data.
 #[utoipa::path(get, path = "/live", operation_id = "streamChanges", tag = "public",
     responses((status = 200, description = "A stream of events", body = Changes, content_type = "text/event-stream"),
         Refusals, LiveRefusals))]
@@ -37,10 +37,10 @@ pub(super) async fn public(State(app): State<Arc<App>>, context: RequestContext)
     open(&app, &context, None).await
 }
 
-/// Stream what has changed for the user
+/// Stream changes for the user
 ///
-/// The same as `GET /live` with the topics `guilds`, `sessions` and `me`, too. It does not count as a use of the session, and ends with it, after
-/// `event: ended`. A browser's `EventSource` cannot send the header `Token`: read the stream with `fetch`.
+/// The same as `GET /live`, plus the topics `guilds`, `sessions` and `me`. It does not count as a use of the session, and ends
+/// with it, after `event: ended`. A browser's `EventSource` cannot send the `Token` header, so read the stream with `fetch`.
 #[utoipa::path(get, path = "/me/live", operation_id = "streamMyChanges", tag = "dashboard", security(("session" = [])),
     responses((status = 200, description = "A stream of events", body = UserChanges, content_type = "text/event-stream"),
         Refusals, TokenRefusals, UserLiveRefusals))]

@@ -6,7 +6,7 @@ use telemetry::metrics::{CLIENT_LEFT, RequestMethod, RequestMetrics};
 
 use super::context::RequestContext;
 
-/// A request in progress. It is counted when it ends, or when it is dropped because the client has left.
+/// A request in progress. It is counted when it ends, or when it is dropped because the client left.
 pub(super) struct MeasuredRequest<'a> {
     metrics: &'a RequestMetrics,
     clock: &'a Clock,

@@ -1,4 +1,5 @@
-//! The HTTP side: the route table, the middleware, and a file of handlers per resource, which extract, make a call or two and respond.
+//! The HTTP side: the route table, the middleware, and a file of handlers per resource, which extract, make a call or two and
+//! respond.
 
 mod access;
 mod auth;

@@ -1,4 +1,4 @@
-//! `GET /openapi.json`: the API's description, made from the handlers.
+//! `GET /openapi.json`: the description of the API, generated from the handlers.
 
 use std::sync::OnceLock;
 
@@ -21,19 +21,18 @@ use crate::views::compressible::CompressibleBody;
 const DESCRIPTION: &str = "\
 The backend of a chat bot's dashboard and website.
 
-Every answer is an envelope of `code`, `message` and `data`, and the HTTP status equals `code`. In an error, `data.error` is a stable \
-code to program against, and `data.request_id` names the request in the service's log. Only live streams and this document come as they \
-are.
+Every answer comes in an envelope of `code`, `message` and `data`, and the HTTP status equals `code`. In an error, `data.error` is a stable \
+code to program against, and `data.request_id` names the request in the service's log. Only live streams and this document come without one.
 
-A dashboard signs its user in with `POST /auth` and sends the token that it gets in the header `Token`. `HEAD` works wherever `GET` \
-does. Query parameters and bodies that are not described here are ignored. Ids are strings, because they do not fit a JavaScript \
-number; times are epoch seconds.";
+A dashboard signs its user in with `POST /auth` and sends the token it gets in the `Token` header. `HEAD` works wherever `GET` \
+does. Query parameters and bodies that are not described here are ignored. IDs are strings, because they do not fit into a \
+JavaScript number; times are epoch seconds.";
 
 const TAGS: [(&str, &str); 4] = [
-    ("public", "What everybody may read, from any page, without credentials."),
-    ("dashboard", "Signing in, and what a signed-in user sees. Only pages of the configured origins may call it."),
-    ("bot", "The feed, by which the bot reports its guilds, premium, feedback, team and health."),
-    ("operations", "For load balancers, and for the tools of developers."),
+    ("public", "Public data, which anyone may read from any page, without credentials."),
+    ("dashboard", "Signing in, and what a signed-in user sees. Only pages from the configured origins may call it."),
+    ("bot", "The feed, which the bot uses to report its guilds, premium, feedback, team and health."),
+    ("operations", "For load balancers and developer tools."),
 ];
 
 /// The API as an OpenAPI 3.1 document: indented JSON that ends with a newline.
@@ -59,7 +58,7 @@ pub(crate) fn describe() -> OpenApi {
     let key = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
         .bearer_format("bck_…")
-        .description(Some("A bot's key, made with `bot-companion key create`."));
+        .description(Some("A bot's key, created with `bot-companion key create`."));
     let components = document.components.get_or_insert_default();
     components.add_security_scheme("session", SecurityScheme::ApiKey(token));
     components.add_security_scheme("bot", SecurityScheme::Http(key.build()));
@@ -70,11 +69,11 @@ fn tag((name, description): (&str, &str)) -> Tag {
     TagBuilder::new().name(name).description(Some(description)).build()
 }
 
-/// The sandbox first: what tools do without being told otherwise should harm nobody.
+/// The sandbox first, so that what tools do by default harms nobody.
 fn servers() -> [Server; 2] {
     let host = ServerVariableBuilder::new()
         .default_value("bot-companion.example")
-        .description(Some("Name, perhaps port, and perhaps the base path of your service."));
+        .description(Some("The host of your service, with its port and base path if it has them."));
     [
         ServerBuilder::new()
             .url("http://127.0.0.1:8080")
@@ -86,7 +85,7 @@ fn servers() -> [Server; 2] {
 
 /// Get this document
 ///
-/// What the API offers, in OpenAPI 3.1, without an envelope.
+/// The description of this API in OpenAPI 3.1, without an envelope.
 #[utoipa::path(get, path = "/openapi.json", operation_id = "getOpenApiDocument", tag = "operations",
     responses((status = 200, description = "The document", body = OpenApiDocument), Refusals))]
 pub(super) async fn show(headers: HeaderMap) -> Response {

@@ -1,6 +1,6 @@
 //! Middleware: what every request passes on its way to a handler, and every response on its way back. Limits come first, then a
-//! cached response or the router; panics and deadlines become ordinary errors; every response gets its headers and, if it is an
-//! error, a log line.
+//! cached response or the router. Panics and deadlines become ordinary errors, and every response gets its headers and, if it
+//! is an error, a log line.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
 const CLOSE: HeaderValue = HeaderValue::from_static("close");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// A response's body: cached bytes, or what the router made.
+/// A response's body: cached bytes, or the router's.
 pub type Body = Either<Full<Bytes>, axum::body::Body>;
 
 /// The service as the server sees it: a request in, a response out, whatever happens.
@@ -70,7 +70,7 @@ impl HttpService {
         Self { app, router, zones: Arc::new(table.zones), hot_routes, unlisted_origins: Arc::default(), requests }
     }
 
-    /// The same service with middleware around its routes. What the fast path answers does not pass it.
+    /// The same service with middleware around its routes. Answers of the fast path do not pass through it.
     #[must_use]
     pub fn wrap(self, middleware: impl FnOnce(Router) -> Router) -> Self {
         Self { router: middleware(self.router), ..self }
@@ -80,8 +80,8 @@ impl HttpService {
         &self.app
     }
 
-    /// Responds by the router, whatever happens. `start_work` is awaited before any work is done: after a body that is
-    /// drained has arrived, before one that is streamed is read.
+    /// Responds through the router, whatever happens. `start_work` is awaited before any work is done: after a drained body has
+    /// arrived, or before a streamed one is read.
     pub(crate) async fn call<B>(
         self,
         request: Request<B>,
@@ -94,7 +94,7 @@ impl HttpService {
     {
         let record = AccessRecord::begin(&self.app, &context, &request);
         let trace = record.as_ref().and_then(AccessRecord::trace_parent);
-        // All that is logged meanwhile carries the id.
+        // Everything logged in the meantime carries the ID.
         let scope = RequestScope { id: context.id.into(), trace };
         request_id::scope(scope, self.respond(request, context, record, start_work)).await
     }
@@ -159,8 +159,8 @@ impl HttpService {
         access::log(&self.app, refusal, context, method, path);
     }
 
-    /// Checks the request against its bounds and its zone's limits, then hands it to the router. The client and we each have the
-    /// zone's time limit, one after the other: a client that sends slowly cannot make us late.
+    /// Checks the request against its limits and its zone's, then passes it to the router. The client and we each have the
+    /// zone's time limit, one after the other, so that a slow client cannot make us late.
     async fn route<B>(
         &self,
         request: Request<B>,
@@ -206,7 +206,7 @@ impl HttpService {
     ) -> axum::response::Response {
         let zone = context.zone;
         let (mut parts, body) = request.into_parts();
-        // Only now: a request whose body never comes must not take a permit from others.
+        // Only now, because a request whose body never comes must not take a permit from others.
         let Ok(_permit) = self.permit(zone) else {
             self.app.metrics.limits.count(LimitName::ConcurrentRequests);
             return ApiError::new(ErrorCode::Overloaded).after(OVERLOAD_RETRY).into_response();
@@ -215,7 +215,7 @@ impl HttpService {
         let Some(uri) = path.and_then(|path| format!("{path}{query}").parse::<Uri>().ok()) else {
             return ApiError::new(ErrorCode::NotFound).into_response();
         };
-        // HTTP/2 names the host in its target, which is cut to its path here.
+        // HTTP/2 names the host in its target, which is shortened to its path here.
         if let Some(host) = parts.uri.authority().and_then(|host| HeaderValue::try_from(host.as_str()).ok()) {
             parts.headers.entry(header::HOST).or_insert(host);
         }
@@ -257,7 +257,7 @@ impl HttpService {
         let status = response.status();
         let headers = response.headers_mut();
         if status == StatusCode::NOT_MODIFIED {
-            // It would have to be the length of the response that the client has, not that of this empty one.
+            // It would have to be the length of the client's copy, not of this empty response.
             headers.remove(header::CONTENT_LENGTH);
         }
         headers.insert(REQUEST_ID, context.id.into());
@@ -278,7 +278,7 @@ impl HttpService {
 /// What is checked before the body is read. A preflight counts against the rate limit but is never refused by it.
 fn check(headers: &HeaderMap, context: &RequestContext, is_preflight: bool) -> Result<(), ApiError> {
     context.headers?;
-    // The fast path need not ask: it takes no request with a body.
+    // The fast path need not check this: it accepts no request with a body.
     if !framing::has_valid_transfer_encoding(headers) {
         return Err(ErrorCode::BodyBroken.into());
     }
@@ -288,7 +288,7 @@ fn check(headers: &HeaderMap, context: &RequestContext, is_preflight: bool) -> R
     }
 }
 
-/// What comes of this work within the limit, if there is one.
+/// The result of this work within the limit, if there is one.
 async fn within<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
     match limit {
         Some(limit) => tokio::time::timeout(limit, work).await.ok(),
@@ -296,7 +296,7 @@ async fn within<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Op
     }
 }
 
-/// Waits for what is up to the client: that the body arrives, unless the handler reads it, and that there is room for a response.
+/// Waits for the client: for the body to arrive, unless the handler reads it, and for room for a response.
 async fn receive<B>(body: B, zone: Zone, start_work: impl Future<Output = ()>) -> Result<axum::body::Body, ErrorCode>
 where
     B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
@@ -318,7 +318,7 @@ fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
     method == Method::OPTIONS && headers.contains_key(header::ORIGIN) && headers.contains_key(ASKS)
 }
 
-/// Answers a known path with another method: `OPTIONS` is told what there is, all else is refused, both with `Allow`.
+/// Answers a known path with another method: `OPTIONS` lists the methods, anything else is refused, both with `Allow`.
 fn refuse_method(refused: &axum::response::Response, asks_options: bool) -> axum::response::Response {
     let methods = refused.headers().get(header::ALLOW).and_then(|allow| allow.to_str().ok()).unwrap_or_default();
     let allow = methods.split(',').map(str::trim).chain(["OPTIONS"]).collect::<Vec<_>>().join(", ");
@@ -333,7 +333,7 @@ fn refuse_method(refused: &axum::response::Response, asks_options: bool) -> axum
     response
 }
 
-/// The response to a `HEAD`: every header of the `GET`, its length too, and no body.
+/// The response to a `HEAD`: every header of the `GET`, including its length, and no body.
 fn without_body<B: hyper::body::Body + Default>(response: Response<B>) -> Response<B> {
     let (mut parts, body) = response.into_parts();
     if let Some(length) = body.size_hint().exact()

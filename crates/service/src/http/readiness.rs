@@ -14,13 +14,13 @@ use super::hot_response::HotBody;
 use super::respond::Success;
 use crate::app::App;
 
-/// After this long a process that is restarted may be back.
+/// How long a restarting process may take to come back.
 const RESTART_TIME: Duration = Duration::from_secs(5);
 
-/// Get whether requests are taken
+/// Check readiness
 ///
-/// For load balancers: 200 while this process takes requests, 503 `draining` as soon as it was asked to stop. It says nothing about
-/// the store on purpose: all replicas share it, and taking all of them out of service would help nobody.
+/// For load balancers: 200 while this process takes requests, 503 `draining` as soon as it was asked to stop. It ignores the
+/// store on purpose: all replicas share it, and taking all of them out of rotation would help nobody.
 #[utoipa::path(get, path = "/ready", operation_id = "getReadiness", tag = "operations",
     responses((status = 200, description = "Requests are taken", body = Readiness), ReadinessRefusals))]
 pub(super) async fn show(State(app): State<Arc<App>>) -> Result<Success<Readiness>, ApiError> {
@@ -31,7 +31,7 @@ pub(super) async fn show(State(app): State<Arc<App>>) -> Result<Success<Readines
     }
 }
 
-/// The response without a permit: a service that is busy must not be taken out of service.
+/// The response without a permit: a busy service must not be taken out of rotation.
 pub(super) fn try_respond(app: &App) -> Option<HotBody> {
     (!app.is_shutting_down()).then(|| HotBody::fixed(envelope::success(&READY)))
 }

@@ -1,4 +1,4 @@
-//! Makes responses of the bytes that `api` makes.
+//! Turns the bytes from `api` into responses.
 
 use api::envelope;
 use axum::response::{IntoResponse, Response};
@@ -19,14 +19,14 @@ impl<T: Serialize> IntoResponse for Success<T> {
     }
 }
 
-/// A 200 with a body that is JSON already.
+/// A 200 with a body that is already JSON.
 pub(super) fn json(body: Bytes) -> http::Response<Full<Bytes>> {
     let mut response = http::Response::new(body.into());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
-/// A 200 with a body that is JSON, perhaps compressed.
+/// A 200 with a JSON body, possibly compressed.
 pub(super) fn encoded_json(body: EncodedBody) -> http::Response<Full<Bytes>> {
     let mut response = json(Bytes::new());
     body.add_headers(response.headers_mut());

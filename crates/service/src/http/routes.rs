@@ -37,13 +37,13 @@ fn api_routes() -> Routes {
         .zone(BOT, routes!(feed::state))
         // Load balancers.
         .zone(OPERATIONS, routes!(readiness::show))
-        // Everybody who writes a client.
+        // Anyone who writes a client.
         .zone(PUBLIC, routes!(openapi::show))
-        // Paths that lead nowhere.
+        // Unknown paths.
         .unknown_below("/bot", BOT)
 }
 
-/// What people look at.
+/// Pages for people.
 fn site_routes(api: Routes) -> Routes {
     api.page(SITE, "/site", get(pages::to_home))
         .page(SITE, "/site/", get(pages::home))

@@ -19,7 +19,7 @@ use crate::app::App;
 
 /// List your sessions
 ///
-/// Every session of the user, newest first.
+/// All sessions of the user, newest first.
 #[utoipa::path(get, path = "/sessions", operation_id = "listSessions", tag = "dashboard", security(("session" = [])),
     responses((status = 200, description = "The sessions", body = Vec<SessionData>), Refusals, TokenRefusals))]
 pub(super) async fn list(
@@ -33,7 +33,7 @@ pub(super) async fn list(
 
 /// End all your sessions
 ///
-/// Signs the user out everywhere: ends every session, the one that asks too.
+/// Signs the user out everywhere: ends every session, including the one that makes the request.
 #[utoipa::path(delete, path = "/sessions", operation_id = "endAllSessions", tag = "dashboard", security(("session" = [])),
     responses((status = 200, description = "All ended", body = Nothing), Refusals, TokenRefusals))]
 pub(super) async fn end_all(
@@ -52,7 +52,7 @@ pub(super) async fn end_all(
 
 /// End one of your sessions
 ///
-/// Ends one session of the user, such as the one on a lost device.
+/// Ends one session of the user, like the one on a lost device.
 #[utoipa::path(delete, path = "/sessions/{id}", operation_id = "endSession", tag = "dashboard", security(("session" = [])),
     params(("id" = String, Path, example = "5Txg0sEHwN9s0CHB", description = "The session's id, from `GET /sessions`.")),
     responses((status = 200, description = "Ended", body = Nothing), Refusals, SessionNotFound, TokenRefusals))]
@@ -74,7 +74,7 @@ pub(super) async fn end_one(
     .await
 }
 
-/// Does the work in the background and waits for it: sessions that end are in the audit, also if the client leaves meanwhile.
+/// Does the work in the background and waits for it, so that ended sessions are in the audit even if the client leaves.
 pub(super) async fn to_its_end<T: Send + 'static>(
     app: &App,
     work: impl Future<Output = Result<T, ApiError>> + Send + 'static,

@@ -1,4 +1,4 @@
-//! `GET /stats`: how much there is of everything.
+//! `GET /stats`: totals.
 
 use std::sync::Arc;
 
@@ -14,24 +14,24 @@ use super::hot_request::HotHeaders;
 use super::hot_response::HotBody;
 use crate::app::App;
 
-/// A browser may keep it and must ask whether it is still right.
+/// A browser may keep it but must revalidate it.
 const CACHING: &str = "no-cache";
 
 /// Get the totals
 ///
-/// How many guilds have the bot, how many members they have together, how many shards the bot has, and what the feedback comes to.
-/// Right after the bot has changed its number of shards, guilds and members may be those from before, for some seconds.
+/// How many guilds have the bot, how many members they have in total, how many shards the bot has, and the average rating. For
+/// a few seconds after the bot has changed its number of shards, guilds and members may be the previous ones.
 #[utoipa::path(get, path = "/stats", operation_id = "getStats", tag = "public",
-    params(("If-None-Match" = Option<String>, Header, description = "The `ETag` of the answer that you have.")),
+    params(("If-None-Match" = Option<String>, Header, description = "The `ETag` of your copy.")),
     responses((status = 200, description = "The totals", body = StatsData, headers(("ETag" = String))),
-        (status = 304, description = "What you have still holds", headers(("ETag" = String))),
+        (status = 304, description = "Your copy is still current", headers(("ETag" = String))),
         Refusals, StoreRefusals))]
 pub(super) async fn show(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
     let cached = app.views.stats.get().await?;
     Ok(etag::respond(&cached, HeaderValue::from_static(CACHING), &headers).await.into_response())
 }
 
-/// The response of the fast path, if it is cached and nothing is left to do.
+/// The response of the fast path, if it is cached and no work is left.
 pub(super) fn try_respond(app: &App, asked: &HotHeaders<'_>) -> Option<HotBody> {
     app.views.stats.with_cached(|cached| etag::try_respond(cached, CACHING, asked))
 }

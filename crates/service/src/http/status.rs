@@ -22,9 +22,10 @@ const OLDEST_SENT: f64 = 3600.0 * 1000.0;
 
 /// Get the status
 ///
-/// That the API is online, its version and latency, and how the bot and its shards are.
+/// Whether the API is online, its version and latency, and the health of the bot and its shards.
 #[utoipa::path(get, path = "/", operation_id = "getStatus", tag = "public",
-    params(("Sent-Epoch" = Option<String>, Header, example = "1800000000.25", description = "When the request was sent, epoch seconds; the answer then tells the latency. Anything else is ignored.")),
+    params(("Sent-Epoch" = Option<String>, Header, example = "1800000000.25", description = "When the request was sent, in \
+    epoch seconds; the answer then includes the latency. Anything else is ignored.")),
     responses((status = 200, description = "The status", body = StatusData), Refusals, StoreRefusals))]
 pub(super) async fn show(
     State(app): State<Arc<App>>,
@@ -36,7 +37,7 @@ pub(super) async fn show(
     Ok(json(body).into_response())
 }
 
-/// The two latencies: in milliseconds from sending to arrival, if the client tells when it sent, and from arrival to now.
+/// The two latencies in milliseconds: from sending to arrival, if the client says when it sent, and from arrival to now.
 pub(super) fn latencies(app: &App, context: &RequestContext, sent: Option<&[u8]>) -> (Option<f64>, Duration) {
     let sent = sent.and_then(hot_request::text).and_then(|sent| response_latency(sent, context.time));
     (sent, app.clock.ticks().saturating_sub(context.ticks))

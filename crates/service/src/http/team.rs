@@ -20,16 +20,16 @@ const CACHING: &str = "public, max-age=60, stale-while-revalidate=300";
 ///
 /// The team that maintains the bot, by category, then position, then name.
 #[utoipa::path(get, path = "/team", operation_id = "getTeam", tag = "public",
-    params(("If-None-Match" = Option<String>, Header, description = "The `ETag` of the answer that you have.")),
+    params(("If-None-Match" = Option<String>, Header, description = "The `ETag` of your copy.")),
     responses((status = 200, description = "The team", body = Vec<TeamMemberData>, headers(("ETag" = String))),
-        (status = 304, description = "What you have still holds", headers(("ETag" = String))),
+        (status = 304, description = "Your copy is still current", headers(("ETag" = String))),
         Refusals, StoreRefusals))]
 pub(super) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
     let cached = app.views.team.get().await?;
     Ok(etag::respond(&cached, HeaderValue::from_static(CACHING), &headers).await.into_response())
 }
 
-/// The response of the fast path, if it is cached and nothing is left to do.
+/// The response of the fast path, if it is cached and no work is left.
 pub(super) fn try_respond(app: &App, asked: &HotHeaders<'_>) -> Option<HotBody> {
     app.views.team.with_cached(|cached| etag::try_respond(cached, CACHING, asked))
 }

@@ -1,5 +1,5 @@
-//! Zones: every route belongs to exactly one, and the zone decides what the middleware does with a request before a handler sees it.
-//! Limits come before work, so the zone of a path is looked up before routing, in a table made from the same registrations as the
+//! Zones: every route belongs to exactly one, which decides what the middleware does with a request before a handler sees it.
+//! Limits come before work, so a path's zone is looked up before routing, in a table built from the same registrations as the
 //! router. There is no default: [`Routes::zone`] is the only way to register a route.
 
 use std::sync::Arc;
@@ -18,12 +18,12 @@ pub(super) struct Zone {
     pub(super) cors: Cors,
     /// Whose rate limit a request counts against.
     pub(super) rate_limit: RateLimitedBy,
-    /// What becomes of a request's body.
+    /// What happens to a request's body.
     pub(super) body: RequestBody,
     pub(super) deadline: Deadline,
-    /// From which pool a request takes its permit.
+    /// Which pool a request takes its permit from.
     pub(super) permits: PermitPool,
-    /// Whether a response may have a length that is not known when it begins.
+    /// Whether a response's length may be unknown when it begins.
     pub(super) may_stream: bool,
     pub(super) errors: ErrorFormat,
 }
@@ -47,9 +47,9 @@ pub(super) enum RateLimitedBy {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestBody {
-    /// No route of the zone takes one: it is read up to a bound and dropped.
+    /// No route in the zone accepts one: it is read up to a limit and dropped.
     Drained,
-    /// Handed to the handler as it arrives.
+    /// Passed to the handler as it arrives.
     Streamed,
 }
 
@@ -57,7 +57,7 @@ pub(super) enum RequestBody {
 pub(super) enum Deadline {
     /// `limits.request_timeout`.
     RequestTimeout,
-    /// None: the handler bounds how long the body may be silent.
+    /// None: the handler limits how long the body may be silent.
     Unbounded,
 }
 
@@ -65,7 +65,7 @@ pub(super) enum Deadline {
 pub(super) enum PermitPool {
     /// `limits.concurrent_requests`.
     Requests,
-    /// The places of the bot's key, which the handler takes (`app/uploads.rs`), so that slow uploads take nothing from people.
+    /// The permits of the bot's key, which the handler takes (`app/uploads.rs`), so that slow uploads take nothing from people.
     PerKey,
 }
 
@@ -80,19 +80,19 @@ pub(super) const PUBLIC: Zone = Zone {
     errors: ErrorFormat::Envelope,
 };
 
-/// Pages for people, which no page elsewhere may read.
+/// Pages for people, which pages elsewhere may not read.
 pub(super) const SITE: Zone = Zone { cors: Cors::NoOrigin, errors: ErrorFormat::Page, ..PUBLIC };
 
 /// The dashboard: responses depend on a session, so only pages of the configured origins may read them.
 pub(super) const DASHBOARD: Zone = Zone { cors: Cors::AllowedOrigins, ..PUBLIC };
 
-/// Live streams for anybody. The middleware's limits hold until the stream begins; then it counts against `limits.live`.
+/// Live streams for anyone. The middleware's limits apply until the stream begins; then it counts against `limits.live`.
 pub(super) const LIVE: Zone = Zone { may_stream: true, ..PUBLIC };
 
 /// Live streams of a user.
 pub(super) const DASHBOARD_LIVE: Zone = Zone { may_stream: true, ..DASHBOARD };
 
-/// The bot: no page, large bodies, its key instead of its address.
+/// The bot: no pages, large bodies, and its key instead of its address.
 pub(super) const BOT: Zone = Zone {
     cors: Cors::NoOrigin,
     rate_limit: RateLimitedBy::BotKey,
@@ -103,10 +103,10 @@ pub(super) const BOT: Zone = Zone {
     errors: ErrorFormat::Envelope,
 };
 
-/// Operations: load balancers may ask as often as they like.
+/// Operations: load balancers may check as often as they like.
 pub(super) const OPERATIONS: Zone = Zone { rate_limit: RateLimitedBy::Nobody, ..PUBLIC };
 
-/// A route table in the making.
+/// A route table under construction.
 #[derive(Default)]
 pub(super) struct Routes {
     router: OpenApiRouter<Arc<App>>,
@@ -114,7 +114,6 @@ pub(super) struct Routes {
     unknown_below: Vec<(&'static str, Zone)>,
 }
 
-/// The finished route table.
 pub(super) struct RouteTable {
     pub(super) router: Router<Arc<App>>,
     pub(super) document: OpenApi,
@@ -129,20 +128,20 @@ impl Routes {
         self
     }
 
-    /// Registers a path that is not part of the API, and so not of its description.
+    /// Registers a path that isn't part of the API or its description.
     pub(super) fn page(mut self, zone: Zone, path: &'static str, methods: MethodRouter<Arc<App>>) -> Self {
         self.paths.push((path.to_owned(), zone));
         self.router = self.router.route(path, methods);
         self
     }
 
-    /// The zone of paths that lead nowhere, at and below this prefix.
+    /// The zone of unknown paths at and below this prefix.
     pub(super) fn unknown_below(mut self, prefix: &'static str, zone: Zone) -> Self {
         self.unknown_below.push((prefix, zone));
         self
     }
 
-    /// The zone of all other paths that lead nowhere; the table is complete with it.
+    /// The zone of all other unknown paths, which completes the table.
     pub(super) fn unknown(self, zone: Zone) -> RouteTable {
         let (router, document) = self.router.split_for_parts();
         let (patterns, exact) = self.paths.into_iter().partition(|(path, _)| path.contains('{'));
@@ -154,21 +153,21 @@ impl Routes {
     }
 }
 
-/// The index of all paths that lead nowhere.
+/// The index of all unknown paths.
 const UNKNOWN_ROUTE: usize = 0;
 
 /// The zones of all paths. Every request is looked up, so the lookup allocates nothing; there are few enough routes to scan.
 #[derive(Debug)]
 pub(super) struct Zones {
     exact: Vec<(String, Zone)>,
-    /// Paths with parameters, such as `/sessions/{id}`.
+    /// Paths with parameters, like `/sessions/{id}`.
     patterns: Vec<(String, Zone)>,
     unknown_below: Vec<(&'static str, Zone)>,
     unknown: Zone,
 }
 
 impl Zones {
-    /// The zone of a path below the base path, and the index of its route in [`Zones::routes`]; `None` is a path outside of it.
+    /// The zone of a path below the base path, and the index of its route in [`Zones::routes`]. `None` is a path outside it.
     pub(super) fn of(&self, path: Option<&str>) -> (Zone, usize) {
         let Some(path) = path else { return (self.unknown, UNKNOWN_ROUTE) };
         if let Some(index) = self.exact.iter().position(|(known, _)| known == path) {
@@ -181,14 +180,14 @@ impl Zones {
         (prefix.map_or(self.unknown, |(_, zone)| *zone), UNKNOWN_ROUTE)
     }
 
-    /// The templates of all routes, as metrics name them.
+    /// The templates of all routes, as named in metrics.
     pub(super) fn routes(&self) -> Vec<String> {
         let known = self.exact.iter().chain(&self.patterns).map(|(path, _)| path.clone());
         std::iter::once("unknown".to_owned()).chain(known).collect()
     }
 }
 
-/// Whether a path has the segments of a pattern, in which `{…}` stands for any segment that is not empty.
+/// Whether a path has the segments of a pattern, in which `{…}` matches any non-empty segment.
 fn matches(pattern: &str, path: &str) -> bool {
     let (mut expected, mut given) = (pattern.split('/'), path.split('/'));
     loop {
@@ -297,7 +296,7 @@ mod tests {
         ];
         for (zone, cors, rate_limit, body) in table {
             assert_eq!((zone.cors, zone.rate_limit, zone.body), (cors, rate_limit, body));
-            // What is streamed takes as long as it takes, and takes no permit from people.
+            // Streams take as long as they take, and no permit from people.
             let streams = body == RequestBody::Streamed;
             assert_eq!((zone.deadline == Deadline::Unbounded, zone.permits == PermitPool::PerKey), (streams, streams));
         }

@@ -1,9 +1,9 @@
-//! Live updates: streams that say which parts of the API a client should read again. They carry no data, so nothing can be
-//! missed. One task compares marks for all streams (cache invalidation, `store::freshness`); a stream has no timer of its own.
+//! Live updates: streams that tell clients which parts of the API to reload. They carry no data, so nothing can be missed. One
+//! task compares marks for all streams (cache invalidation, `store::freshness`), so a stream needs no timer.
 //!
-//! A change costs each stream a look at its marks, not a read of the store: that a guild has changed is said without asking what it
-//! is now. Only when the user's own list has changed is it read again. Sessions are looked up in a loop of their own, so that the end
-//! of one waits for no list.
+//! A change costs each stream a look at its marks, not a read of the store: it reports that a guild has changed without asking
+//! what it is now. Only when the user's own list has changed is it read again. Sessions have their own loop, so that the end of
+//! one does not wait for any list.
 
 mod stream;
 mod watch;
@@ -37,16 +37,16 @@ use crate::config::LimitsConfig;
 use crate::sources::Sources;
 use crate::views::Views;
 
-/// How often it is looked whether something has changed.
+/// How often to check for changes.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// While other replicas cannot be heard, the sessions of all streams are looked up in every fourth round: once per second.
+/// While changes from other replicas do not arrive, the sessions of all streams are looked up every fourth round: once per
+/// second.
 const ROUNDS_PER_LOOKUP: u32 = 4;
 /// How many users' lists, or sessions that may have expired, are read from the store at the same time.
 const READS_AT_ONCE: usize = 4;
-/// A lost stream is opened again after a time in this span, so that clients do not come back all at once.
+/// A lost stream is reopened after a time in this range, so that clients do not all come back at once.
 const RETRY_MILLIS: (u64, u64) = (1000, 4000);
 
-/// All live streams of this process.
 pub struct Live {
     streams: Mutex<HashMap<u64, Arc<Stream>>>,
     permits: ConcurrencyLimit,
@@ -57,7 +57,6 @@ pub struct Live {
     clock: Clock,
 }
 
-/// Whose stream it is.
 #[derive(Clone, Debug)]
 pub struct StreamOwner {
     pub id: SessionId,
@@ -73,7 +72,7 @@ pub enum LiveError {
     Store(StoreError),
 }
 
-/// A public topic, with the mark under which clients were last told about it.
+/// A public topic, with its mark when clients were last told about it.
 struct PublicTopic {
     topic: LiveTopics,
     dependencies: Dependencies,
@@ -93,12 +92,12 @@ impl Live {
         }
     }
 
-    /// Changes how many streams there may be; those that are open stay so.
+    /// Changes how many streams there may be; open ones stay open.
     pub fn set_limits(&self, limits: &LimitsConfig) {
         self.permits.set(limits.live, limits.live_per_address);
     }
 
-    /// Opens a stream. `subjects` is whom it counts for, `chance` a random number.
+    /// Opens a stream. `subjects` is who it counts against, `chance` a random number.
     pub async fn open(
         self: &Arc<Self>,
         subjects: Subjects,
@@ -126,7 +125,7 @@ impl Live {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         self.streams.lock().insert(id, Arc::clone(&stream));
         let body = LiveBody { stream, hub: Arc::downgrade(self), id, _permit: permit };
-        // Asked last: a stream that was added after `close` went over all of them is not left open.
+        // Checked last, so that a stream added after `close` went through all of them is not left open.
         if self.closed.load(Ordering::SeqCst) { Err(LiveError::Stopping) } else { Ok(body) }
     }
 
@@ -134,7 +133,7 @@ impl Live {
         self.streams.lock().remove(&id);
     }
 
-    /// Ends all streams, and lets no other begin.
+    /// Ends all streams, and allows no new ones.
     pub fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
         for stream in self.all() {
@@ -157,12 +156,12 @@ impl Live {
         self.streams.lock().values().cloned().collect()
     }
 
-    /// Tells the streams what changes; never ends.
+    /// Tells the streams about changes. Never ends.
     pub async fn run(&self) {
         tokio::join!(self.tell(), self.read_lists(), self.watch_sessions());
     }
 
-    /// Notes what has changed, and hands every stream what is due. Waits for nothing but the time.
+    /// Records what has changed, and passes on what is due to every stream. Only waits for time to pass.
     async fn tell(&self) {
         let mut public = [
             self.mark(LiveTopics::STATUS, Topic::Health),
@@ -174,7 +173,7 @@ impl Live {
         let mut pace = interval(LOOK_EVERY);
         loop {
             pace.tick().await;
-            // Read first: what changes after this moment waits for the next round, with whatever changes beside it.
+            // Read first: anything that changes later waits for the next round, together with related changes.
             let now = self.clock.ticks();
             let streams = self.all();
             let online = self.views.status.bot_is_online();
@@ -210,7 +209,7 @@ impl Live {
         PublicTopic { topic: known.topic, dependencies, mark }
     }
 
-    /// Reads the lists of users again where one may have other guilds now, and tells their streams.
+    /// Reloads users' lists that may have other guilds now, and tells their streams.
     async fn read_lists(&self) {
         let mut pace = interval(LOOK_EVERY);
         loop {
@@ -227,11 +226,11 @@ impl Live {
         let Some(watch) = &stream.watch else { return };
         match watch.read_list(&self.views, &self.sources.freshness, now).await {
             Ok(()) => stream.note(LiveTopics::GUILDS, false),
-            Err(error) => debug!(%error, "the list of a live stream could not be read; trying again"),
+            Err(error) => debug!(%error, "the list of a live stream could not be read; retrying"),
         }
     }
 
-    /// Ends streams whose session has ended, and tells the user's others.
+    /// Ends streams whose session has ended, and tells the user's other streams.
     async fn watch_sessions(&self) {
         let mut pace = interval(LOOK_EVERY);
         let mut suspended_rounds = 0_u32;
@@ -245,8 +244,8 @@ impl Live {
         }
     }
 
-    /// Looks up, in one query, the sessions of users whose sessions have changed; with `all`, those of all streams: while the cache is
-    /// suspended, changes by other replicas cannot be heard.
+    /// Looks up, in one query, the sessions of users whose sessions have changed; with `all`, those of all streams, because
+    /// changes by other replicas do not arrive while the cache is suspended.
     async fn look_up_sessions(&self, all: bool) {
         let freshness = &self.sources.freshness;
         let mut sessions = Vec::new();
@@ -265,7 +264,7 @@ impl Live {
         let alive = match self.sources.store.sessions_among(sessions).await {
             Ok(alive) => alive,
             Err(error) => {
-                debug!(%error, "the sessions of live streams could not be looked up; trying again");
+                debug!(%error, "the sessions of live streams could not be looked up; retrying");
                 return;
             }
         };
@@ -279,7 +278,7 @@ impl Live {
         }
     }
 
-    /// Ends streams whose session has not been used for too long, or is too old.
+    /// Ends streams whose session has been unused for too long, or is too old.
     async fn end_expired_sessions(&self) {
         let now = self.clock.now();
         let mut expired = self.all();
@@ -289,7 +288,7 @@ impl Live {
             match watch.is_still_used(&self.views).await {
                 Ok(true) => {}
                 Ok(false) => stream.end_with_session(),
-                Err(error) => debug!(%error, "the session of a live stream could not be checked; trying again"),
+                Err(error) => debug!(%error, "the session of a live stream could not be checked; retrying"),
             }
         });
         futures_util::stream::iter(checks).buffer_unordered(READS_AT_ONCE).collect::<()>().await;

@@ -1,5 +1,5 @@
-//! One live stream: what it is to send next, and the response body that sends it. Nothing is queued: what a slow client has not
-//! taken is merged with what comes after it.
+//! One live stream: what to send next, and the response body that sends it. Nothing is queued: what a slow client has not read
+//! yet is merged with what comes after it.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use runtime::concurrency::Permit;
 use super::Live;
 use super::watch::Watch;
 
-/// A stream, as the hub knows it.
+/// A stream as the hub sees it.
 pub(super) struct Stream {
     /// What it watches for its user; `None` if it is public.
     pub(super) watch: Option<Watch>,
@@ -28,18 +28,17 @@ pub(super) struct Stream {
 
 struct StreamState {
     pace: StreamPace,
-    /// The first event has not been taken yet; it carries how long to wait before the stream is opened again.
+    /// Set until the first event was sent, which says how long to wait before reopening the stream.
     first: Option<(LiveTopics, u64)>,
-    /// What the body sends next.
     outgoing: Option<DueMessage>,
     end: End,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// It goes on.
+    /// It continues.
     No,
-    /// The session has ended, which the client is told.
+    /// The session has ended, and the client is told.
     Session,
     /// Nothing more is sent.
     Now,
@@ -57,17 +56,17 @@ impl Stream {
         Self { watch, state: Mutex::new(state), waker: AtomicWaker::new() }
     }
 
-    /// Notes what has changed. It is sent when [`Stream::advance`] finds it due.
+    /// Records a change. It is sent when [`Stream::advance`] finds it due.
     pub(super) fn note(&self, changed: LiveTopics, status_flipped: bool) {
         self.state.lock().pace.note(changed, status_flipped);
     }
 
-    /// Hands the body what is due at `now`.
+    /// Passes what is due at `now` on to the body.
     pub(super) fn advance(&self, now: Duration) {
         let mut state = self.state.lock();
         let Some(due) = state.pace.take_due(now) else { return };
         state.outgoing = match (state.outgoing, due) {
-            // The client has not taken the one before.
+            // The client has not read the previous one.
             (Some(DueMessage::Changed(before)), DueMessage::Changed(topics)) => {
                 Some(DueMessage::Changed(before.with(topics)))
             }
@@ -97,9 +96,9 @@ impl Stream {
         self.waker.wake();
     }
 
-    /// The bytes that are to be sent now; `None` is the end of the stream.
+    /// The bytes to send now; `None` is the end of the stream.
     fn poll_message(&self, context: &Context<'_>) -> Poll<Option<Bytes>> {
-        // Registered first, so that what comes in between wakes the task.
+        // Registered first, so that a change in between wakes the task.
         self.waker.register(context.waker());
         let mut state = self.state.lock();
         match state.end {
@@ -121,7 +120,7 @@ impl Stream {
     }
 }
 
-/// The response body of a stream. When it is dropped, the stream is over.
+/// The response body of a stream. Dropping it ends the stream.
 pub struct LiveBody {
     pub(super) stream: Arc<Stream>,
     pub(super) hub: Weak<Live>,
@@ -169,7 +168,7 @@ mod tests {
             stream.note(topic, false);
             stream.advance(Duration::from_secs(second));
         }
-        // A sign of life is not worth what has changed.
+        // A keep-alive must not replace a change.
         stream.advance(Duration::from_secs(20));
         let merged = "event: changed\ndata: {\"changed\":[\"team\",\"feedback\"]}\n\n";
         assert_eq!((poll(&stream), poll(&stream)), (message(merged), Poll::Pending));

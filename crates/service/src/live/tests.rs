@@ -1,4 +1,4 @@
-//! Streams of a replica that cannot hear the others.
+//! Streams of a replica that gets no changes from the others.
 
 use std::pin::pin;
 
@@ -22,7 +22,6 @@ async fn app(folder: &TestFolder) -> Arc<App> {
     Arc::new(App::build(config, Clock::manual(NOW), Random::seeded(1), Version::UNKNOWN).await.unwrap())
 }
 
-/// Opens a session of user 1 in the store.
 async fn open_session(app: &App, name: &str, token: TokenHash) -> StreamOwner {
     let user = Snowflake::new(1).unwrap();
     let id = SessionId::parse(name).unwrap();
@@ -42,7 +41,7 @@ async fn next(stream: &mut LiveBody) -> Option<String> {
 async fn while_other_replicas_cannot_be_heard_sessions_are_looked_up() {
     let folder = TestFolder::new();
     let app = app(&folder).await;
-    // It hears of nothing that the store changes.
+    // It learns of nothing that the store changes.
     let deaf = Arc::new(Freshness::new(app.clock.clone()));
     let sources = Sources { freshness: Arc::clone(&deaf), ..app.sources.clone() };
     let live = Arc::new(Live::new(&sources, Arc::clone(&app.views), &app.config.limits));
@@ -83,7 +82,7 @@ async fn the_end_of_a_session_waits_for_nothing_else_that_streams_watch() {
     for stream in [&mut of_revoked, &mut of_expiring] {
         assert!(next(stream).await.unwrap().contains("event: changed"));
     }
-    // Of all that the hub does, only this loop runs.
+    // This is the hub's only loop that runs.
     let heard = async {
         assert!(app.store.end_session(user, session, NOW).await.unwrap());
         assert_eq!(next(&mut of_revoked).await.as_deref(), Some("event: ended\ndata: {}\n\n"));

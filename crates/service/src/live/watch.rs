@@ -1,4 +1,4 @@
-//! What a user's live stream watches: the session, the user, and everything that the guild list is made of.
+//! What a user's live stream watches: the session, the user, and everything that makes up the guild list.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use store::{Freshness, Result, Topic};
 use crate::accounts::ListError;
 use crate::views::Views;
 
-/// Between two reads of the list of one stream.
+/// The shortest time between two reads of one stream's list.
 const READ_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A stream's user and session, and the marks under which the client was last told about them.
+/// A stream's user and session, and their marks when the client was last told about them.
 pub(super) struct Watch {
     pub(super) session: SessionId,
     token: TokenHash,
@@ -23,7 +23,7 @@ pub(super) struct Watch {
     marks: Mutex<Marks>,
 }
 
-/// The user's sessions, and when this one ends by itself.
+/// The user's sessions, and when this one ends on its own.
 struct SessionMarks {
     marked: Marked,
     expires: Time,
@@ -32,26 +32,26 @@ struct SessionMarks {
 struct Marks {
     user: Marked,
     list: ListMarks,
-    /// The list must be read again before more can be said of it.
+    /// The list must be read again before more can be said about it.
     must_read: bool,
-    /// A guild has changed a moment ago. The counters of one change are incremented one after the other, so the outline is looked
-    /// at once more.
+    /// A guild changed a moment ago. The counters of one change are incremented one by one, so the outline is checked once
+    /// more.
     look_again: bool,
     /// When the list was last read, in ticks of the clock.
     read_at: Duration,
 }
 
-/// The guild list, as it was last read.
+/// The guild list as last read.
 struct ListMarks {
-    /// All that it is made of.
+    /// Everything it consists of.
     guilds: Marked,
-    /// What decides which guilds are on it, and when it expires. While this stays, a change is noted without a read.
+    /// What decides which guilds are on it and when it expires. While this is unchanged, changes are noticed without a read.
     outline: Marked,
-    /// When it expires by itself.
+    /// When it expires on its own.
     expires: Option<Time>,
 }
 
-/// Counters, and their sum when they were last looked at.
+/// Counters, and their sum when last checked.
 pub(super) struct Marked {
     dependencies: Dependencies,
     mark: Mark,
@@ -69,7 +69,7 @@ impl Marked {
         !freshness.is_current(&self.dependencies, self.mark)
     }
 
-    /// Marks them anew; whether they have moved.
+    /// Marks them again, and returns whether they have moved.
     fn renew(&mut self, freshness: &Freshness) -> bool {
         let before = self.mark;
         self.mark = freshness.mark(&self.dependencies);
@@ -78,8 +78,8 @@ impl Marked {
 }
 
 impl Watch {
-    /// Begins to watch at `now`, in ticks of the clock; `None` if the session has ended meanwhile. Everything is marked before this
-    /// returns, so a change that comes after the client's next read is noticed.
+    /// Starts to watch at `now`, in ticks of the clock; `None` if the session has ended in the meantime. Everything is marked
+    /// before this returns, so a change after the client's next read is noticed.
     pub(super) async fn begin(
         views: &Views,
         freshness: &Freshness,
@@ -95,8 +95,8 @@ impl Watch {
         Ok(Some(Self { session, token, user, sessions, marks: Mutex::new(marks) }))
     }
 
-    /// Notes what has changed of the user and their guilds, without asking the store. What only a read of the list can tell is left
-    /// to [`Watch::read_list`].
+    /// Checks what has changed about the user and their guilds, without asking the store. What only a read of the list can tell
+    /// is left to [`Watch::read_list`].
     pub(super) fn look(&self, freshness: &Freshness, now: Time) -> LiveTopics {
         let mut marks = self.marks.lock();
         let marks = &mut *marks;
@@ -107,7 +107,7 @@ impl Watch {
         if marks.must_read {
             return changed;
         }
-        // Marked before the outline is looked at: a change in between is noticed the next time.
+        // Marked before the outline is checked, so that a change in between is noticed next time.
         let has_moved = marks.list.guilds.renew(freshness);
         let has_expired = marks.list.expires.is_some_and(|expires| now >= expires);
         let moved_before = std::mem::replace(&mut marks.look_again, has_moved);
@@ -125,7 +125,7 @@ impl Watch {
         marks.must_read && now.saturating_sub(marks.read_at) >= READ_INTERVAL
     }
 
-    /// Reads the list again and marks it anew. The client is to be told afterwards, so that nothing is missed between the two.
+    /// Reads and marks the list again. The client is told afterwards, so that nothing is missed between the two.
     pub(super) async fn read_list(&self, views: &Views, freshness: &Freshness, now: Duration) -> Result<()> {
         self.marks.lock().read_at = now;
         let list = mark_list(views, freshness, self.user).await?;
@@ -140,12 +140,12 @@ impl Watch {
         has_moved.then(|| self.mark_sessions(freshness))
     }
 
-    /// The user's sessions, marked now.
     pub(super) fn mark_sessions(&self, freshness: &Freshness) -> Marked {
         Marked::of(freshness, Topic::SessionsOf(self.user))
     }
 
-    /// The session was looked up after this was marked, and goes on; whether that is news of the user's sessions.
+    /// Records that the session was looked up after this was marked, and continues. Returns whether that is news about the
+    /// user's sessions.
     pub(super) fn sessions_looked_up(&self, marked: Marked) -> bool {
         let mut sessions = self.sessions.lock();
         let is_news = sessions.marked.mark != marked.mark;
@@ -153,12 +153,12 @@ impl Watch {
         is_news
     }
 
-    /// Whether the session ends now, as far as its last use was known.
+    /// Whether the session ends now, judging by its last known use.
     pub(super) fn may_have_expired(&self, now: Time) -> bool {
         now >= self.sessions.lock().expires
     }
 
-    /// Whether the session goes on: it may have been used meanwhile.
+    /// Whether the session continues, because it may have been used in the meantime.
     pub(super) async fn is_still_used(&self, views: &Views) -> Result<bool> {
         let Some(expires) = views.sessions.end_of(self.token).await? else { return Ok(false) };
         self.sessions.lock().expires = expires;
@@ -166,9 +166,9 @@ impl Watch {
     }
 }
 
-/// Marks what the guild list is made of. The list as the client will read it is cached with that.
+/// Marks what makes up the guild list. This also caches the list as the client will read it.
 async fn mark_list(views: &Views, freshness: &Freshness, user: Snowflake) -> Result<ListMarks> {
-    // There may be no list yet. When there is one, the user has changed.
+    // There may be no list yet. Once there is one, the user has changed.
     let (guilds, outline) = (Marked::of(freshness, Topic::Id(user)), Marked::of(freshness, Topic::Id(user)));
     match views.guilds.watch(user).await {
         Ok(watched) => Ok(ListMarks {

@@ -10,7 +10,7 @@ fn limits(settings: &str) -> (RateLimits, Clock) {
     (RateLimits::new(&config.limits, &config.feed, clock.clone()), clock)
 }
 
-/// So many requests, in turn from this many /64s of a network; gives how many are allowed.
+/// Sends this many requests, in turn from this many /64s of a network, and returns how many are allowed.
 fn allowed(limits: &RateLimits, network: &str, subnets: u32, requests: u32) -> usize {
     let first: u128 = network.parse::<std::net::Ipv6Addr>().unwrap().to_bits();
     let client = |number: u32| std::net::Ipv6Addr::from_bits(first + (u128::from(number % subnets) << 64) + 7).into();
@@ -46,7 +46,7 @@ fn what_one_level_refuses_costs_nothing_at_the_others() {
     assert_eq!(allowed(&limits, "2001:db8:0:1::", 255, 1_000), 6, "leaves its neighbours what is theirs");
     assert_eq!(allowed(&limits, "2001:db8:0:80::", 1, 1_000), 0, "now the /56 has nothing left");
     clock.advance(Duration::from_millis(500));
-    // The /56 has two again, and this /64 has lost nothing of its own by being refused.
+    // The /56 has two again, and this /64 has lost nothing by being refused.
     assert_eq!(allowed(&limits, "2001:db8:0:80::", 1, 1_000), 2);
     assert_eq!(allowed(&limits, "2001:db8:0:100::", 1, 1_000), 2, "nor has the /48");
 }

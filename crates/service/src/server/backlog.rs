@@ -1,5 +1,5 @@
-//! Backpressure for one HTTP/2 connection. Its client may send requests on many streams and read none of the responses, so the
-//! bytes of unread responses have a bound; past it, further requests wait before any work is done for them.
+//! Backpressure for one HTTP/2 connection. Its client may send requests on many streams without reading the responses, so
+//! unread bytes are limited; beyond that, further requests wait before any work is done for them.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -16,39 +16,38 @@ use tokio::sync::Semaphore;
 use super::state::ConnectionState;
 use crate::http::Body;
 
-/// How much a connection's unread responses may take, in units of 1 KiB.
+/// The limit for a connection's unread responses, in units of 1 KiB.
 const BOUND: usize = 1024;
-/// How much the response to a request in progress is assumed to take until its size is known, in units. So one client's connection
-/// has at most 64 requests in progress.
+/// The assumed size of the response to a request in progress until it is known, in units. So one client's connection has at
+/// most 64 requests in progress.
 const ASSUMED: u32 = 16;
 const UNIT: usize = 1024;
 
 /// The unread responses of one connection.
 pub(super) struct Backlog {
     connection: Arc<ConnectionState>,
-    /// Units that are free. Requests get theirs in the order in which they came, so that a client which reads its responses in
-    /// that order always makes progress.
+    /// Free units. Requests get theirs in order of arrival, so that a client that reads its responses in that order always
+    /// makes progress.
     free: Semaphore,
-    /// Units that responses took beyond what was free: their size was known too late.
+    /// Units that responses took beyond the free ones, because their size was known too late.
     debt: Mutex<usize>,
-    /// Responses of which something is unread, by number, with the time at which something of each was last taken.
+    /// Partly unread responses by number, with the time when the client last read some of each.
     unread: Mutex<BTreeMap<u64, u64>>,
-    /// When something of any response was last taken.
+    /// When the client last read some of any response.
     latest: AtomicU64,
-    /// The number of the next response.
     next: AtomicU64,
 }
 
 impl Backlog {
     pub(super) fn new(connection: &Arc<ConnectionState>) -> Arc<Self> {
-        // A proxy may carry many clients: one that does not read must not hold up the others.
+        // A proxy may carry many clients, and one that does not read must not hold up the others.
         let bound = if connection.is_shared { Semaphore::MAX_PERMITS / 2 } else { BOUND };
         let (free, debt) = (Semaphore::new(bound), Mutex::default());
         let (unread, latest, next) = (Mutex::default(), AtomicU64::new(0), AtomicU64::new(0));
         Arc::new(Self { connection: Arc::clone(connection), free, debt, unread, latest, next })
     }
 
-    /// Notes that something of this response was taken, or that the response is there now.
+    /// Records that some of this response was read, or that it is available now.
     fn note_progress(&self, response: u64) {
         let (mut unread, now) = (self.unread.lock(), self.connection.now());
         unread.insert(response, now);
@@ -56,7 +55,7 @@ impl Backlog {
         self.connection.set_unread_since(self.unread_since(&unread));
     }
 
-    /// Notes that all of this response was taken, or that the client no longer wants it.
+    /// Records that all of this response was read, or that the client no longer wants it.
     fn note_end(&self, response: u64) {
         let mut unread = self.unread.lock();
         unread.remove(&response);
@@ -64,18 +63,17 @@ impl Backlog {
         self.connection.set_unread_since(self.unread_since(&unread));
     }
 
-    /// Since when the client has taken nothing of some response. A proxy that takes anything at all is not cut.
+    /// Since when the client has read nothing of some response. A proxy that reads anything at all is not cut off.
     fn unread_since(&self, unread: &BTreeMap<u64, u64>) -> Option<u64> {
         let longest = unread.values().copied().min()?;
         Some(if self.connection.is_shared { self.latest.load(Ordering::Relaxed) } else { longest })
     }
 
-    /// Whether there is room for a response that is ready.
     pub(super) fn has_room(&self) -> bool {
         self.free.available_permits() > 0
     }
 
-    /// Waits until there is room for the response of another request, and reserves it.
+    /// Waits until there is room for the response to another request, and reserves it.
     pub(super) async fn reserve(&self) {
         // The semaphore is never closed.
         if let Ok(taken) = self.free.acquire_many(ASSUMED).await {
@@ -83,7 +81,7 @@ impl Backlog {
         }
     }
 
-    /// Releases what [`Backlog::reserve`] reserved: the response is counted by now, or there will be none.
+    /// Releases what [`Backlog::reserve`] reserved: by now the response is counted, or there will be none.
     pub(super) fn release(&self) {
         self.give_back(ASSUMED as usize);
     }
@@ -102,7 +100,8 @@ impl Backlog {
     }
 }
 
-/// The units that a response takes until all of it is sent. It counts whole: until the last byte is taken, all are in memory.
+/// The units that a response takes until it is sent completely. It counts as a whole, because all of it stays in memory until
+/// then.
 struct UnreadResponse {
     backlog: Arc<Backlog>,
     number: u64,
@@ -126,16 +125,15 @@ impl Drop for UnreadResponse {
     }
 }
 
-/// A response body whose bytes are counted until the client has taken them.
+/// A response body whose bytes are counted until the client has read them.
 pub(super) struct MeteredBody {
     body: Body,
     backlog: Arc<Backlog>,
-    /// Of the whole body; `None` if its size is not known, and then each chunk has its own.
+    /// For the whole body; `None` if its size is unknown, in which case each chunk has its own.
     unread: Option<Arc<UnreadResponse>>,
 }
 
 impl MeteredBody {
-    /// Counts the body of this response.
     pub(super) fn meter(response: Response<Body>, backlog: &Arc<Backlog>) -> Response<Self> {
         response.map(|body| {
             let size = body.size_hint().exact().and_then(|size| usize::try_from(size).ok()).filter(|size| *size > 0);
@@ -171,7 +169,7 @@ impl hyper::body::Body for MeteredBody {
     }
 }
 
-/// A part of a response on its way to the client.
+/// Part of a response on its way to the client.
 pub(super) struct MeteredChunk {
     bytes: Bytes,
     unread: Arc<UnreadResponse>,
@@ -186,7 +184,7 @@ impl Buf for MeteredChunk {
         self.bytes.chunk()
     }
 
-    /// The client takes this many bytes: it may be slow, but it moves.
+    /// The client reads this many bytes: it may be slow, but it makes progress.
     fn advance(&mut self, count: usize) {
         self.bytes.advance(count);
         if count > 0 {
@@ -217,7 +215,7 @@ mod tests {
         assert!(!backlog.has_room());
         let (mut first, mut second) = (Box::pin(backlog.reserve()), Box::pin(backlog.reserve()));
         assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
-        // A response that was in progress all along, and is larger than there is room for.
+        // A response that was in progress all along, and is larger than the room left.
         let more = MeteredBody::meter(response(20 * UNIT), &backlog);
         drop(whole);
         assert!(first.as_mut().now_or_never().is_some());

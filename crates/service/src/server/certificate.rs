@@ -1,4 +1,4 @@
-//! What a certificate says of itself.
+//! The contents of a certificate.
 
 use domain::Time;
 use rustls::pki_types::CertificateDer;
@@ -8,17 +8,17 @@ use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 use x509_cert::time::Validity;
 
-/// Whom a certificate is for, and when it counts.
+/// Who a certificate is for, and when it is valid.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CertificateFacts {
-    /// The names and addresses for which it counts.
+    /// The names and addresses it is valid for.
     pub names: Vec<String>,
     pub valid_from: Time,
     pub expires: Time,
 }
 
 impl CertificateFacts {
-    /// Reads them; `None` if the certificate has a form that is not known.
+    /// `None` if the certificate has an unknown format.
     pub(super) fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
         let certificate = x509_cert::Certificate::from_der(certificate).ok()?.tbs_certificate;
         let Validity { not_before, not_after } = certificate.validity;
@@ -29,7 +29,7 @@ impl CertificateFacts {
     }
 }
 
-/// Whether it is of the oldest form, which cannot say for which names it counts.
+/// Whether it has the oldest format, which cannot name what it is valid for.
 pub(super) fn is_version_1(certificate: &CertificateDer<'_>) -> bool {
     let parsed = x509_cert::Certificate::from_der(certificate);
     parsed.is_ok_and(|certificate| certificate.tbs_certificate.version == Version::V1)

@@ -1,5 +1,6 @@
-//! Watches the certificate's files, and takes a renewed certificate without a restart. Looking at them every few seconds works with
-//! files that are written over, renamed over, and reached through a symbolic link that is replaced (certbot, Kubernetes).
+//! Watches the certificate's files, and takes over a renewed certificate without a restart. Checking them every few seconds
+//! works for files that are overwritten, renamed over, or reached through a symbolic link that is replaced (certbot,
+//! Kubernetes).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,22 +11,22 @@ use tracing::{error, info, warn};
 
 use super::tls::{CertifiedAcceptor, FilesStamp, LoadedCertificate};
 
-/// How often the files are looked at.
+/// How often the files are checked.
 pub const WATCH_EVERY: Duration = Duration::from_secs(2);
-/// A certificate that expires this soon is a warning.
+/// A certificate that expires this soon causes a warning.
 const EXPIRES_SOON: Duration = Duration::from_hours(14 * 24);
 const WARN_EVERY: Duration = Duration::from_hours(24);
-/// A certificate and its key are written one after the other, so one look that finds them apart is no error yet.
+/// A certificate and its key are written one after the other, so a single mismatch is not an error yet.
 const LOOKS_BEFORE_ERROR: u32 = 2;
 
 pub struct CertificateWatch {
     tls: Arc<CertifiedAcceptor>,
     clock: Clock,
-    /// What the files looked like the last time.
+    /// The state of the files at the last check.
     last_seen: Option<FilesStamp>,
     failures: u32,
     errors: Throttle,
-    /// When the next warning that it expires may come, in the clock's ticks.
+    /// When the next warning about its expiry may come, in the clock's ticks.
     next_warning: Duration,
 }
 
@@ -34,7 +35,7 @@ impl CertificateWatch {
         Self { tls, clock, last_seen: None, failures: 0, errors: Throttle::default(), next_warning: Duration::ZERO }
     }
 
-    /// Looks again and again.
+    /// Never ends.
     pub async fn run(mut self, every: Duration) {
         let mut pace = tokio::time::interval(every);
         loop {
@@ -43,7 +44,7 @@ impl CertificateWatch {
         }
     }
 
-    /// Looks once: takes files that have changed and are not being written any more.
+    /// Takes over files that have changed and are no longer being written.
     pub fn look(&mut self) {
         let current = self.tls.certificate();
         let seen = FilesStamp::of(&current.files);
@@ -54,7 +55,7 @@ impl CertificateWatch {
         } else if has_settled {
             self.take(&current);
         }
-        self.warn_of_expiry();
+        self.warn_about_expiry();
     }
 
     fn take(&mut self, current: &LoadedCertificate) {
@@ -73,14 +74,14 @@ impl CertificateWatch {
                 if self.failures >= LOOKS_BEFORE_ERROR
                     && let Some(times) = self.errors.count(self.clock.ticks())
                 {
-                    error!(%problem, times, "the certificate's files have changed and cannot be used; the old certificate stays in force");
+                    error!(%problem, times, "the certificate's files have changed and cannot be used; the old certificate stays in use");
                 }
             }
         }
     }
 
-    /// Warns once per day of a certificate that expires soon, or does not count yet.
-    pub fn warn_of_expiry(&mut self) {
+    /// Warns once per day about a certificate that expires soon or is not valid yet.
+    pub fn warn_about_expiry(&mut self) {
         let (Some(from), Some(expires)) = (self.tls.valid_from(), self.tls.expires()) else { return };
         let (now, ticks) = (self.clock.now(), self.clock.ticks());
         let left = expires.since(now);
@@ -90,7 +91,8 @@ impl CertificateWatch {
         self.next_warning = ticks + WARN_EVERY;
         if from > now {
             let from = from.iso8601();
-            error!(%from, "the certificate is not valid yet, so browsers refuse it; check this machine's clock, or use the old one until then");
+            error!(%from, "the certificate is not valid yet, so browsers refuse it; check this machine's clock, or use the \
+            old one until then");
         } else if left.is_zero() {
             error!("the certificate has expired; renew it: write the new one to tls.cert and tls.key");
         } else {
@@ -99,7 +101,7 @@ impl CertificateWatch {
         }
     }
 
-    /// The certificate was replaced by somebody else, so what was said about the old one counts no more.
+    /// The certificate was replaced elsewhere, so warnings about the old one no longer apply.
     pub fn forget(&mut self) {
         (self.last_seen, self.failures, self.next_warning) = (None, 0, Duration::ZERO);
     }

@@ -28,7 +28,7 @@ use super::stream::ClientStream;
 use super::tls::CertifiedAcceptor;
 use crate::http::{Body, HttpService, Peer};
 
-/// hyper's own bounds, above ours: what lies between them gets a proper error, what lies beyond them a bare 431.
+/// hyper's own limits, above ours: between the two there is a proper error, beyond them a bare 431.
 const PARSER_BYTES: usize = 64 * 1024;
 const PARSER_HEADERS: usize = 256;
 /// How much of a response HTTP/2 buffers ahead of the client.
@@ -58,20 +58,20 @@ impl ConnectionServer {
         self.service.app().current.get().limits.drain_timeout
     }
 
-    /// Notes for the metrics when the certificate in use expires; it may have been replaced.
+    /// Updates the metric for the certificate's expiry; it may have been replaced.
     pub(super) fn note_certificate(&self) {
         if let Some(expires) = self.tls.as_ref().and_then(|tls| tls.expires()) {
             self.service.app().metrics.certificate_expiry.set(expires.seconds());
         }
     }
 
-    /// Serves a connection to its end, or to the end of what is in flight once the registry drains.
+    /// Serves a connection to its end, or until requests in flight are done once the registry drains.
     pub(super) async fn serve(self: Arc<Self>, stream: ClientStream, address: IpAddr, state: Arc<ConnectionState>) {
         let _remove = RemoveOnDrop(&self.registry, &state);
         let stream = MonitoredStream { inner: stream, state: Arc::clone(&state), stalled: false };
         match &self.tls {
             None => self.http1(stream, Peer { address, secure: false }, &state).await,
-            // Boxed, so that connections without TLS do not carry room for it.
+            // Boxed, so that connections without TLS do not reserve room for it.
             Some(tls) => Box::pin(self.secure(tls, stream, address, &state)).await,
         }
     }
@@ -139,8 +139,8 @@ impl ConnectionServer {
         log_end(serve_until_drained(pin!(connection), state, stop).await);
     }
 
-    /// Answers requests: at once if the response is cached, else by a boxed future. hyper moves the future of each request into
-    /// place, and the router's is too large to be moved for a response that is there already.
+    /// Answers requests: at once if the response is cached, otherwise through a boxed future. hyper moves each request's future
+    /// into place, and the router's is too large to move for a response that is already there.
     fn service<B, F>(
         self: &Arc<Self>,
         peer: Peer,
@@ -154,7 +154,7 @@ impl ConnectionServer {
     {
         let (server, state) = (Arc::clone(self), Arc::clone(state));
         service_fn(move |request: Request<Incoming>| {
-            // HTTP/2 has no header `Connection`; its clients are told when the drain begins.
+            // HTTP/2 has no `Connection` header; its clients are told when the drain begins.
             let is_http1 = request.version() < Version::HTTP_2;
             let has_room = backlog.as_ref().is_none_or(|backlog| backlog.has_room());
             let handed_over = if is_http1 { state.take_handed_over() } else { None };
@@ -173,7 +173,7 @@ impl ConnectionServer {
                         response = track_stream(response, &state);
                         close_if_stopping(&mut response, is_http1 && app.is_shutting_down());
                         let response = finish(response);
-                        // Only now: the request counts until its response does.
+                        // Only now, so that the request counts until its response does.
                         drop(guard);
                         Ok(response)
                     }))
@@ -183,7 +183,7 @@ impl ConnectionServer {
     }
 }
 
-/// A response of unknown length is a live stream: its connection is not idle while it is sent.
+/// A response of unknown length is a live stream, and its connection is not idle while it is sent.
 fn track_stream(response: Response<Body>, state: &Arc<ConnectionState>) -> Response<Body> {
     if response.body().size_hint().exact().is_some() {
         return response;
@@ -197,14 +197,14 @@ fn track_stream(response: Response<Body>, state: &Arc<ConnectionState>) -> Respo
     })
 }
 
-/// Tells the client to open its next connection elsewhere: on this one it would keep coming here.
+/// Tells the client to open a new connection elsewhere; on this one it would keep coming here.
 fn close_if_stopping(response: &mut Response<Body>, stopping: bool) {
     if stopping {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
 }
 
-/// Drives a connection to its end; once the registry drains, to the end of what is in flight.
+/// Drives a connection to its end or, once the registry drains, until requests in flight are done.
 async fn serve_until_drained<C>(
     mut connection: Pin<&mut C>,
     state: &ConnectionState,
@@ -216,7 +216,7 @@ where
     let (mut stopping, mut registered) = (false, None);
     poll_fn(|context| {
         if !stopping && state.poll_draining_as(&mut registered, context) {
-            // It was opened ahead of a request that never came: nothing is in flight.
+            // It was opened ahead of a request that never came, so nothing is in flight.
             if state.is_silent() {
                 return Poll::Ready(Ok(()));
             }
@@ -234,17 +234,17 @@ fn log_end(ended: Result<(), hyper::Error>) {
     }
 }
 
-/// A stream that notes in the connection's state when bytes come and go.
+/// A stream that records in the connection's state when bytes come and go.
 struct MonitoredStream<S> {
     inner: S,
     state: Arc<ConnectionState>,
-    /// The client did not take all that there was; when it takes more, it is not idle.
+    /// The client did not read everything available; when it reads more, it is not idle.
     stalled: bool,
 }
 
 impl<S> MonitoredStream<S> {
     fn note_write(&mut self, polled: &Poll<io::Result<usize>>, offered: usize) {
-        // On HTTP/2 a client may read all that comes and still take nothing of a response; the backlog tells more.
+        // On HTTP/2 a client may read everything that arrives and still take nothing of a response; the backlog knows more.
         if self.state.is_multiplexed() {
             return;
         }

@@ -1,7 +1,7 @@
-//! Answers hot reads of HTTP/1.1 before hyper sees them. Where a request may begin, this looks at what the client sends: exactly one
-//! request that the fast path can answer gets its response here, in one write. Everything else goes on to hyper. After a request that
-//! hyper was handed alone, it is this stream's turn again once hyper has sent all of its response; after anything else (half a request,
-//! several, one with a body) only hyper knows where the next one begins, and the rest of the connection is its own.
+//! Answers hot HTTP/1.1 reads before hyper sees them. Where a request may begin, this checks what the client sends: exactly one
+//! request that the fast path can answer is answered here, in one write. Everything else goes on to hyper. After hyper was
+//! given a single request, this stream takes over again once the response is sent; after anything else (half a request,
+//! several, one with a body) only hyper knows where the next one begins, so it keeps the connection.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -19,7 +19,7 @@ use super::state::ConnectionState;
 use crate::http::{Body, HotRequest, HttpService, NotHot, Peer, RequestContext};
 
 thread_local! {
-    /// Responses are put together here.
+    /// A buffer to build responses in.
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -29,20 +29,20 @@ pub(super) struct HotStream<S> {
     peer: Peer,
     state: Arc<ConnectionState>,
     turn: Turn,
-    /// What the client has not taken yet of a response: bytes of its own, then bytes that others share.
+    /// The part of a response that the client has not read yet: its own bytes, then shared ones.
     unsent: Chain<Bytes, Bytes>,
-    /// Whether what was written may still be on its way, as with TLS.
+    /// Whether written data may still be on its way, as with TLS.
     is_unflushed: bool,
 }
 
-/// Who looks at the next request.
+/// Who handles the next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     /// This stream: a request may begin here.
     Ours,
     /// hyper, which has one request and owes one response.
     Hyper,
-    /// hyper, to the end of the connection.
+    /// hyper, until the connection ends.
     HyperForGood,
 }
 
@@ -53,10 +53,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HotStream<S> {
         Self { inner, service, peer, state, turn, unsent, is_unflushed }
     }
 
-    /// Answers what was received. `false`: it is for hyper.
+    /// Answers what was received. `false` if it is for hyper.
     fn try_answer(&mut self, received: &[u8], context: &mut Context<'_>) -> io::Result<bool> {
         let request = match HotRequest::parse(received) {
-            // hyper tells a client of a service that stops to close.
+            // While the service stops, hyper tells clients to close.
             Ok(request) if !self.service.app().is_shutting_down() => request,
             Ok(_) | Err(NotHot::Whole) => return Ok(self.hand_over(None)),
             Err(NotHot::Other) => {
@@ -68,7 +68,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HotStream<S> {
             Ok((response, ticks)) => {
                 self.state.note_answered(ticks);
                 SCRATCH.with_borrow_mut(|scratch| {
-                    // First, not last: if something panics, the next client must not get this response.
+                    // First rather than last: after a panic, the next client must not get this response.
                     scratch.clear();
                     let rest = response.write(scratch);
                     self.send(scratch, rest, context)
@@ -85,7 +85,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HotStream<S> {
         false
     }
 
-    /// Sends a response, and keeps what the client does not take now.
+    /// Sends a response, and keeps what the client does not read now.
     fn send(&mut self, head: &[u8], rest: Bytes, context: &mut Context<'_>) -> io::Result<()> {
         let inner = Pin::new(&mut self.inner);
         let polled = if rest.is_empty() {
@@ -101,7 +101,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HotStream<S> {
         self.unsent = unsent_head.map_or_else(Bytes::new, Bytes::copy_from_slice).chain(rest);
         self.unsent.last_mut().advance(written.saturating_sub(head.len()));
         self.is_unflushed = true;
-        // What is left is sent before anything else is done.
+        // The rest is sent before anything else happens.
         let _ = self.poll_sent(context)?;
         Ok(())
     }
@@ -137,7 +137,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for HotStream<S> {
             let polled = Pin::new(&mut this.inner).poll_read(context, buffer);
             let received = &buffer.filled()[before..];
             match this.turn {
-                // This is the end for hyper: nothing is in flight, and nothing more should come.
+                // For hyper this is the end: nothing is in flight, and nothing more should come.
                 Turn::Ours if polled.is_pending() && this.state.is_draining() => return Poll::Ready(Ok(())),
                 Turn::Ours if received.is_empty() => return polled,
                 Turn::Ours => {
@@ -147,7 +147,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for HotStream<S> {
                     buffer.set_filled(before);
                 }
                 Turn::Hyper if !received.is_empty() => {
-                    // More has come before the response was sent, and may end in the middle of a request.
+                    // More arrived before the response was sent, and may end in the middle of a request.
                     this.turn = Turn::HyperForGood;
                     return polled;
                 }
@@ -179,8 +179,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for HotStream<S> {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_sent(context))?;
         ready!(Pin::new(&mut self.inner).poll_flush(context))?;
-        // hyper writes all that it has before it flushes, and it has had all of the response: bodies here have no trailers, which hyper
-        // would write after it has dropped the body.
+        // hyper writes everything before it flushes, and by now it has the whole response: bodies here have no trailers, which
+        // hyper would write after dropping the body.
         if self.turn == Turn::Hyper && !self.state.is_responding() {
             self.turn = Turn::Ours;
         }
@@ -193,7 +193,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for HotStream<S> {
     }
 }
 
-/// The body of a response that notes when hyper has had all of it.
+/// A response body that records when hyper has read all of it.
 pub(super) struct TrackedResponse {
     body: Body,
     state: Arc<ConnectionState>,

@@ -1,5 +1,5 @@
-//! Sockets that systemd has opened and passes on (socket activation). They stay open while the service restarts, so nobody is refused
-//! meanwhile, and a port below 1024 needs no privilege here.
+//! Sockets that systemd opened and passed on (socket activation). They stay open while the service restarts, so that nobody is
+//! refused, and ports below 1024 need no privilege here.
 
 use std::env::{self, VarError};
 use std::net::TcpListener;
@@ -12,12 +12,12 @@ use super::listen::ListeningSocket;
 /// More than any socket unit has.
 const MOST: usize = 64;
 
-/// What is wrong with the sockets that were passed on.
+/// What is wrong with the sockets passed by systemd.
 #[derive(Debug, thiserror::Error)]
 #[error("the sockets that systemd passes on cannot be used: {0}")]
 pub struct InheritedError(String);
 
-/// The sockets that were passed on, by what they are for.
+/// The sockets passed by systemd, by purpose.
 #[derive(Debug, Default)]
 pub struct Inherited {
     pub(super) http: Vec<ListeningSocket>,
@@ -25,7 +25,6 @@ pub struct Inherited {
     pub admin: Option<TcpListener>,
 }
 
-/// What a socket is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     Http,
@@ -33,7 +32,7 @@ enum Purpose {
 }
 
 impl Inherited {
-    /// Takes over the sockets that the environment names, once. Call this before there are other threads.
+    /// Takes over the sockets named in the environment, once. Call this before there are other threads.
     pub fn take() -> Result<Self, InheritedError> {
         if env::var("LISTEN_PID").ok().and_then(|id| id.parse().ok()) != Some(std::process::id()) {
             // They are for another process, or there are none.
@@ -71,7 +70,7 @@ fn listener(sockets: &mut ListenFd, index: usize) -> Result<ListeningSocket, Inh
     let listener = match (sockets.take_tcp_listener(index), sockets.take_unix_listener(index)) {
         (Ok(Some(listener)), _) => ListeningSocket::Tcp(listener),
         (_, Ok(Some(listener))) => ListeningSocket::Unix(listener),
-        _ => return Err(wrong("it takes no streams; use ListenStream=")),
+        _ => return Err(wrong("it is not a stream socket; use ListenStream=")),
     };
     let (is_listening, set) = match &listener {
         ListeningSocket::Tcp(listener) => (SockRef::from(listener).is_listener(), listener.set_nonblocking(true)),
@@ -81,10 +80,10 @@ fn listener(sockets: &mut ListenFd, index: usize) -> Result<ListeningSocket, Inh
     if is_listening.unwrap_or(true) { Ok(listener) } else { Err(wrong("it is a connection; use Accept=no")) }
 }
 
-/// What each socket is for. Its name is that of `FileDescriptorName=`, or of the socket unit where that is not set.
+/// The purpose of each socket. Its name is `FileDescriptorName=` or, if that is not set, the name of the socket unit.
 fn purposes(count: usize, names: &str) -> Result<Vec<Purpose>, InheritedError> {
     if count > MOST {
-        return Err(InheritedError(format!("there are {count} of them, and {MOST} is the most")));
+        return Err(InheritedError(format!("there are {count} of them, and the limit is {MOST}")));
     }
     let mut names = names.split(':');
     let purpose = |name: &str| match name {
@@ -92,7 +91,7 @@ fn purposes(count: usize, names: &str) -> Result<Vec<Purpose>, InheritedError> {
         "" | "http" | "unknown" => Ok(Purpose::Http),
         unit if unit.ends_with(".socket") => Ok(Purpose::Http),
         other => Err(InheritedError(format!(
-            "{other:?} is not a name that it knows: set FileDescriptorName= to `http` or `metrics`"
+            "{other:?} is not a known name: set FileDescriptorName= to `http` or `metrics`"
         ))),
     };
     (0..count).map(|_| purpose(names.next().unwrap_or_default())).collect()

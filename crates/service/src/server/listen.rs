@@ -1,5 +1,5 @@
-//! Listening sockets. Of an address and a port there is one per core, so that the kernel spreads connections over the threads. A unix
-//! socket and those that systemd passes on are one each, which all cores share.
+//! Listening sockets. An address and port gets one per core, so that the kernel spreads connections over the threads. Unix
+//! sockets and those passed by systemd are shared by all cores.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -24,7 +24,7 @@ pub struct ListenError {
     cause: io::Error,
 }
 
-/// What to do about an address that cannot be listened on, other than to choose another one.
+/// What to do about an address that cannot be used, other than choosing another one.
 pub fn listen_advice(address: &ListenAddress, cause: &io::Error) -> &'static str {
     match (address, cause.kind()) {
         (_, io::ErrorKind::AddrInUse) => "another program listens there: stop it",
@@ -33,23 +33,23 @@ pub fn listen_advice(address: &ListenAddress, cause: &io::Error) -> &'static str
              on a higher port, or grant CAP_NET_BIND_SERVICE (systemd: AmbientCapabilities= and CapabilityBoundingSet=, both with it)"
         }
         (ListenAddress::Tcp(_), io::ErrorKind::PermissionDenied) => {
-            "the system does not allow it (SELinux or AppArmor, perhaps): allow it"
+            "the system does not allow it: check SELinux or AppArmor"
         }
         (ListenAddress::Tcp(_), io::ErrorKind::AddrNotAvailable) => {
             "no interface of this machine has that address: correct it"
         }
         (ListenAddress::Unix(_), io::ErrorKind::NotFound) => {
-            "make its folder, or let systemd make it (RuntimeDirectory=)"
+            "create its folder, or let systemd create it (RuntimeDirectory=)"
         }
         (ListenAddress::Unix(_), io::ErrorKind::PermissionDenied) => {
-            "let the folder belong to the service's user, and that user to the group of http.listen_group"
+            "make the service's user the owner of the folder and a member of the group in http.listen_group"
         }
         (ListenAddress::Unix(_), io::ErrorKind::AlreadyExists) => "move it away",
-        _ => "see what keeps the service from listening there",
+        _ => "find out what keeps the service from listening there",
     }
 }
 
-/// A listening socket that does not block.
+/// A non-blocking listening socket.
 #[derive(Debug)]
 pub(super) enum ListeningSocket {
     Tcp(TcpListener),
@@ -75,20 +75,18 @@ impl ListeningSocket {
     }
 }
 
-/// The listening sockets of all cores.
 #[derive(Debug)]
 pub struct Listeners {
-    /// Those of each core.
     pub(super) cores: Vec<Vec<ListeningSocket>>,
     pub(super) addresses: Vec<ListenAddress>,
-    /// Whether they stay open when this process has ended: whoever waits in their queues is served by the next one.
+    /// Whether they stay open after this process ends, so that the next one serves clients waiting in their queues.
     pub(super) outlive_us: bool,
-    /// Of a unix socket of our own.
+    /// For a unix socket of our own.
     pub(super) file: Option<SocketFile>,
 }
 
 impl Listeners {
-    /// Where they listen, one at least.
+    /// Where they listen; at least one.
     pub fn addresses(&self) -> &[ListenAddress] {
         &self.addresses
     }
@@ -98,7 +96,7 @@ impl Listeners {
         self.cores.truncate(1);
     }
 
-    /// The sockets for requests that were passed on; `None` if there are none.
+    /// The sockets for requests passed by systemd; `None` if there are none.
     pub fn inherited(inherited: &mut Inherited) -> io::Result<Option<Self>> {
         let listeners = std::mem::take(&mut inherited.http);
         if listeners.is_empty() {
@@ -123,7 +121,7 @@ fn shared(listeners: Vec<ListeningSocket>) -> io::Result<Vec<Vec<ListeningSocket
     Ok(cores)
 }
 
-/// Listens for all cores. With port 0 the first one picks a free port, and the others use the same.
+/// Listens for all cores. With port 0, the first one picks a free port and the others use the same.
 pub fn bind(config: &HttpConfig) -> Result<Listeners, ListenError> {
     let bound = match &config.listen {
         ListenAddress::Tcp(address) => bind_tcp(*address),
@@ -136,8 +134,8 @@ pub fn bind(config: &HttpConfig) -> Result<Listeners, ListenError> {
 }
 
 fn bind_tcp(address: SocketAddr) -> io::Result<Listeners> {
-    // The first one binds alone: with a shared port, a second service on the same address would silently take half of
-    // the connections instead of failing.
+    // The first one binds alone: with a shared port, a second service on the same address would silently get half of the
+    // connections instead of failing.
     drop(socket(address, false)?);
     let first = socket(address, true)?;
     let bound = first.local_addr()?;
@@ -148,7 +146,7 @@ fn bind_tcp(address: SocketAddr) -> io::Result<Listeners> {
     Ok(Listeners { cores, addresses: vec![bound.into()], outlive_us: false, file: None })
 }
 
-/// Whether the address could be listened on now.
+/// Whether it is possible to listen on the address now.
 pub fn try_bind(address: &ListenAddress) -> io::Result<()> {
     match address {
         ListenAddress::Tcp(address) => socket(*address, false).map(drop),
@@ -182,7 +180,7 @@ mod tests {
             ),
             (tcp(1024), io::ErrorKind::PermissionDenied, "the system does not allow it"),
             (tcp(80), io::ErrorKind::AddrNotAvailable, "no interface of this machine has that address"),
-            (tcp(80), io::ErrorKind::OutOfMemory, "see what keeps the service"),
+            (tcp(80), io::ErrorKind::OutOfMemory, "find out what keeps the service"),
             (unix.to_owned(), io::ErrorKind::AddrInUse, "another program listens there"),
             (unix.to_owned(), io::ErrorKind::PermissionDenied, "http.listen_group"),
             (unix.to_owned(), io::ErrorKind::NotFound, "RuntimeDirectory="),

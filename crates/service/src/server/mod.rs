@@ -1,5 +1,5 @@
-//! The sockets: one thread and runtime per core. Every wait on a connection has a timeout, and a drain finishes
-//! what is in flight.
+//! The sockets: one thread and runtime per core. Every wait on a connection has a timeout, and a drain finishes requests in
+//! flight.
 
 mod backlog;
 mod certificate;
@@ -38,25 +38,25 @@ use listen::ListeningSocket;
 use registry::Registry;
 use stream::{ClientStream, RunningListener};
 
-/// How often connections that waited too long are closed.
+/// How often connections that have waited too long are closed.
 const REAP_EVERY: Duration = Duration::from_millis(500);
-/// How long after the drain began a request still counts as sent before it.
+/// How long after the start of the drain a request still counts as sent before it.
 const SETTLING_TIME: Duration = Duration::from_millis(100);
-/// How many turns of a worker's runtime it takes until a connection that was just accepted has read what was there.
+/// How many turns of a worker's runtime a newly accepted connection needs to read what is there.
 const TURNS_TO_READ: usize = 4;
-/// How many connections can do something in one turn at least; tokio runs 61 tasks before it looks for new events.
+/// How many connections can make progress in one turn, at least; tokio runs 61 tasks before it looks for new events.
 const CONNECTIONS_PER_TURN: usize = 32;
 /// How long accepting pauses when the system is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A core would go without anybody who serves its connections.
+/// A core would have no thread to serve its connections.
 #[derive(Debug, thiserror::Error)]
-#[error("a thread that serves requests cannot start; the log says why")]
+#[error("a worker thread could not start; see the log")]
 pub struct MissingWorker;
 
-/// Serves until `shutdown` resolves, which is polled once all threads serve. Then, for `limits.drain_delay`, it only tells load balancers to send nothing more. Then it
-/// drains: nothing new is accepted, what is in flight is finished within `limits.drain_timeout`, and the app is closed. Each
-/// core has a thread of its own.
+/// Serves until `shutdown` resolves, which is polled once all threads serve. Then, for `limits.drain_delay`, it only tells load
+/// balancers to send nothing more. Then it drains: it accepts nothing new, finishes requests in flight within
+/// `limits.drain_timeout`, and closes the app. Each core has its own thread.
 pub async fn run(
     listeners: Listeners,
     tls: Option<Arc<CertifiedAcceptor>>,
@@ -92,20 +92,23 @@ pub async fn run(
     app.begin_shutdown();
     let delay = app.current.get().limits.drain_delay;
     if !delay.is_zero() {
-        info!("stopping: requests are still taken for {delay:?}, and /ready says that no more should come");
+        info!(
+            "stopping: still taking requests for {delay:?}; /ready already fails, so that load balancers send no more"
+        );
         tokio::time::sleep(delay).await;
     }
-    info!("draining: finishing what is in flight");
-    // A stream does not end by itself, so it is ended before anything else is waited for.
+    info!("draining: finishing requests in flight");
+    // A stream does not end on its own, so it is ended before waiting for anything.
     app.live.close();
-    // Nobody finds the socket any more; who has found it is in its queue.
+    // Nobody can find the socket any more; clients that did are in its queue.
     drop(file);
     stop.cancel();
-    // What a client has sent by now may not have been read yet: closing its connection would break a request that was in time. Each
-    // worker says when it has read what was there: on a busy machine, that it had time to does not mean that it did.
+    // What a client has sent by now may not have been read yet, and closing its connection would break a request that was in
+    // time. Each worker reports when it has read what was there, because on a busy machine having had the time does not mean
+    // that it did.
     let mut drained = Vec::new();
     for Worker { settled, done, .. } in workers {
-        // An error means that the thread panicked, which is told below, or never started.
+        // An error means that the thread panicked, which is reported below, or never started.
         let _ = settled.await;
         drained.push(done);
     }
@@ -129,19 +132,19 @@ pub async fn run(
 
 /// A thread that accepts and serves connections.
 struct Worker {
-    /// Told when it accepts connections.
+    /// Resolves when it accepts connections.
     started: oneshot::Receiver<()>,
-    /// Told when it accepts nothing more, and has read what clients had sent by then.
+    /// Resolves when it accepts nothing more and has read what clients had sent by then.
     settled: oneshot::Receiver<()>,
-    /// Told when it has drained.
+    /// Resolves when it has drained.
     done: oneshot::Receiver<()>,
 }
 
-/// What a worker obeys, and how it answers.
+/// A worker's instructions and replies.
 struct WorkerControl {
     stop: CancellationToken,
     pulse: Pulse,
-    /// Whether it serves what is left in the queues of its sockets when it stops.
+    /// Whether it serves what is left in its sockets' queues when it stops.
     takes_queued: bool,
 }
 
@@ -157,7 +160,7 @@ fn start_worker(listeners: Vec<ListeningSocket>, server: Arc<ConnectionServer>, 
         runtime.block_on(async {
             match listeners.into_iter().map(RunningListener::new).collect() {
                 Ok(listeners) => {
-                    // Only if the whole server was dropped does nobody wait.
+                    // Nobody waits only if the whole server was dropped.
                     let _ = started.send(());
                     accept_until_drained(listeners, server, control, settled).await;
                 }
@@ -165,7 +168,7 @@ fn start_worker(listeners: Vec<ListeningSocket>, server: Arc<ConnectionServer>, 
             }
         });
         runtime.shutdown_background();
-        // Only if the whole server was dropped does nobody wait any more.
+        // Nobody waits only if the whole server was dropped.
         let _ = done.send(());
     };
     if let Err(error) = thread::Builder::new().name("companion-web".to_owned()).spawn(work) {
@@ -186,7 +189,7 @@ async fn accept_until_drained(
         _ = join_all(listeners.iter().map(|listener| accept(listener, &server, &stop, &connections))) => {}
         () = pulse.answer() => {}
     }
-    // Closing a socket would reset connections that the system has accepted for us already.
+    // Closing a socket would reset connections that the system has already accepted for us.
     for listener in listeners.into_iter().filter(|_| takes_queued) {
         for (stream, peer) in listener.queued() {
             start_connection(stream, peer, &server, &connections);
@@ -194,17 +197,17 @@ async fn accept_until_drained(
     }
     connections.close();
     tokio::time::sleep(SETTLING_TIME).await;
-    // On a busy machine this wakes up together with connections, and runs before them: each turn lets some of them read.
+    // On a busy machine this wakes up together with connections and runs before them, so each turn lets some of them read.
     for _ in 0..TURNS_TO_READ + connections.len() / CONNECTIONS_PER_TURN {
         tokio::task::yield_now().await;
     }
-    // Only if the whole server was dropped does nobody wait any more.
+    // Nobody waits only if the whole server was dropped.
     let _ = settled.send(());
     let drained = tokio::time::timeout(server.drain_timeout(), connections.wait());
     tokio::select! {
         drained = drained => {
             if drained.is_err() {
-                warn!(left = connections.len(), "some requests did not finish in time and are cut");
+                warn!(left = connections.len(), "some requests did not finish in time and are cut off");
             }
         }
         () = pulse.answer() => {}
@@ -230,7 +233,7 @@ async fn accept(
     }
 }
 
-/// Closes connections that waited too long, again and again, and notes when the certificate in use expires.
+/// Periodically closes connections that have waited too long, and updates the certificate's expiry.
 async fn reap(server: Arc<ConnectionServer>) {
     let mut pace = tokio::time::interval(REAP_EVERY);
     loop {

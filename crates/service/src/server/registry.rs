@@ -1,9 +1,9 @@
-//! The registry of open connections, so that none can wait for ever and a new one finds room.
+//! The registry of open connections, so that none can wait forever and new ones find room.
 //!
-//! A connection waits for a request, is in the middle of one, or is busy with a response. A pass over all of them twice a second
-//! closes those that waited too long, which costs less than a timer each. At the connection limit, the connection that has waited
-//! longest without ever completing a request is evicted, so that a flood of slow requests cannot shut others out. One client address
-//! can have only a part of all connections.
+//! A connection waits for a request, is in the middle of one, or is busy with a response. A pass over all of them twice a
+//! second closes those that have waited too long, which is cheaper than a timer each. At the connection limit, it evicts the
+//! one that has waited longest without ever completing a request, so that a flood of slow requests cannot lock others out. One
+//! client address can only have a part of all connections.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,15 +24,14 @@ use tracing::{debug, warn};
 use super::state::{ConnectionState, Phase, millis};
 use crate::config::{Config, CurrentConfig, LimitsConfig};
 
-/// How long a new connection may wait before it counts as one that sends no request.
+/// How long a new connection may wait before it counts as one without a request.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// All open connections.
 pub(super) struct Registry {
     open: Mutex<OpenConnections>,
-    /// For the log line about connections that were refused because their address has too many.
+    /// For the log line about connections refused because their address has too many.
     refusals: Throttle,
-    /// For the one about connections that were refused because all others are busy.
+    /// For the one about connections refused because all others are busy.
     overloads: Throttle,
     /// For the one about connections that the system has no room for.
     exhaustions: Throttle,
@@ -41,18 +40,17 @@ pub(super) struct Registry {
     draining: AtomicBool,
     /// Its limits may change while it runs.
     current: CurrentConfig,
-    /// Their addresses have no limit of their own.
+    /// Their addresses have no limit.
     trusted_proxies: Vec<Network>,
 }
 
-/// It grows with the open connections only.
+/// Only grows with the open connections.
 #[derive(Default)]
 struct OpenConnections {
-    /// By their numbers, the oldest first.
+    /// By number, oldest first.
     states: BTreeMap<u64, Arc<ConnectionState>>,
-    /// The number of the next one.
     next: u64,
-    /// How many connections each client address has, if addresses have a limit.
+    /// How many connections each client address has, if addresses are limited.
     addresses: Tally,
 }
 
@@ -69,14 +67,14 @@ impl OpenConnections {
         }
     }
 
-    /// Removes a connection that waits, for the caller to abort; `None` if all are busy.
+    /// Removes a waiting connection, for the caller to abort; `None` if all are busy.
     fn evict(&mut self, now: u64) -> Option<Arc<ConnectionState>> {
         let waiting = self.states.values().filter(|state| !state.is_busy());
         let first = waiting.min_by_key(|state| {
             let since = state.since.load(Ordering::Relaxed);
             let is_new = Duration::from_millis(now.saturating_sub(since)) < GRACE;
-            // First those that never completed a request, then those that were served and wait; a new one may send its request.
-            // Live streams come last: they are in use, but a request is worth more.
+            // First those that never completed a request, then those that were served and wait; a new one may still send its
+            // request. Live streams come last: they are in use, but a request is worth more.
             let rank = match state.answered.load(Ordering::Relaxed) {
                 _ if state.has_stream() => 3,
                 0 if is_new => 2,
@@ -106,7 +104,7 @@ impl Registry {
         }
     }
 
-    /// Adds a connection, and evicts another at the limit; `None` if all are busy, or if the address has too many.
+    /// Adds a connection, evicting another at the limit; `None` if all are busy or the address has too many.
     pub(super) fn add(&self, address: IpAddr) -> Option<Arc<ConnectionState>> {
         let current = self.current.get();
         let LimitsConfig { connections, connections_per_address, exempt, .. } = &current.limits;
@@ -119,7 +117,7 @@ impl Registry {
             self.metrics.limits.count(LimitName::ConnectionsPerAddress);
             if let Some(count) = self.refusals.count(self.clock.ticks()) {
                 let address = address.to_canonical();
-                warn!(count, %address, "connections refused: a client address has limits.connections_per_address open");
+                warn!(count, %address, "connections refused: a client address already has limits.connections_per_address open");
             }
             return None;
         }
@@ -128,7 +126,7 @@ impl Registry {
         if is_full && evicted.is_none() {
             drop(open);
             self.metrics.limits.count(LimitName::Connections);
-            // Every connection is busy with a request: closing the new one at once is the kindest way to say so.
+            // Every connection is busy with a request, so closing the new one at once is the kindest way to say so.
             if let Some(count) = self.overloads.count(self.clock.ticks()) {
                 warn!(count, %address, "connections refused: limits.connections are open, and all of them are busy");
             }
@@ -161,7 +159,7 @@ impl Registry {
         self.evict_one();
     }
 
-    /// Evicts a connection that waits; `false` if all are busy.
+    /// Evicts a waiting connection; `false` if all are busy.
     pub(super) fn evict_one(&self) -> bool {
         let mut open = self.open.lock();
         let evicted = open.evict(millis(&self.clock));
@@ -170,7 +168,7 @@ impl Registry {
         evicted.inspect(|state| state.abort()).is_some()
     }
 
-    /// Tells every connection, and those still to come, to finish what is in flight and close.
+    /// Tells all current and future connections to finish requests in flight and close.
     pub(super) fn drain(&self) {
         self.draining.store(true, Ordering::SeqCst);
         for state in self.open.lock().states.values() {
@@ -179,7 +177,7 @@ impl Registry {
         }
     }
 
-    /// Closes every connection that has waited too long, or that takes nothing of its responses.
+    /// Closes every connection that has waited too long, or that reads nothing of its responses.
     pub(super) fn reap(&self) {
         let now = millis(&self.clock);
         let current = self.current.get();
@@ -198,7 +196,7 @@ impl Registry {
             state.abort();
         }
         if let Some(count) = self.refusals.rest(self.clock.ticks()) {
-            warn!(count, "connections refused: a client address has limits.connections_per_address open");
+            warn!(count, "connections refused: a client address already has limits.connections_per_address open");
         }
         if let Some(count) = self.overloads.rest(self.clock.ticks()) {
             warn!(count, "connections refused: limits.connections are open, and all of them are busy");
@@ -349,7 +347,7 @@ mod tests {
         let (registry, clock) = registry("");
         let state = registry.add(address("192.0.2.1")).unwrap();
         let overdue = || is_overdue(&registry.current.get().limits, &state, millis(&clock));
-        // Even while it is being answered otherwise.
+        // Even while another request is being answered.
         let _guard = RequestGuard::new(&state, None, false);
         state.note_unread();
         clock.advance(Duration::from_secs(20));

@@ -15,26 +15,25 @@ use tokio::task::AbortHandle;
 use super::backlog::Backlog;
 use crate::http::RequestContext;
 
-/// Stands for "nothing is unread".
+/// Means that nothing is unread.
 const NEVER: u64 = u64::MAX;
 
-/// One open connection.
 pub(super) struct ConnectionState {
-    /// Which one it is: connections are numbered as they come.
+    /// Connections are numbered as they arrive.
     pub(super) number: u64,
     clock: Clock,
-    /// Whom the connection counts for; nobody where addresses have no limit.
+    /// The subjects the connection counts against; none if addresses are not limited.
     pub(super) subjects: Subjects,
-    /// Whether it may carry many clients: the peer is a trusted proxy, or exempt from limits.
+    /// Whether it may carry many clients, because the peer is a trusted proxy or exempt from limits.
     pub(super) is_shared: bool,
     /// When the current wait began, in milliseconds of the clock's ticks.
     pub(super) since: AtomicU64,
     phase: AtomicU32,
-    /// Since when the client has taken nothing of a response that is there for it.
+    /// Since when the client has read nothing of a response that is available.
     stalled: AtomicU64,
     /// Whether the client has sent anything at all.
     has_sent: AtomicBool,
-    /// Whether several requests share the connection, so that bytes between two requests mean nothing.
+    /// Whether several requests share the connection, so that bytes between requests mean nothing.
     multiplexed: AtomicBool,
     in_flight: AtomicU32,
     /// Requests whose body has not arrived yet.
@@ -42,9 +41,9 @@ pub(super) struct ConnectionState {
     /// Responses of unknown length that are being sent: live streams.
     streams: AtomicU32,
     pub(super) answered: AtomicU64,
-    /// Whether hyper has a request that it was handed alone, and has not finished the response to it.
+    /// Whether hyper was given a single request and has not finished its response.
     is_responding: AtomicBool,
-    /// The context of that request, if it was made already.
+    /// The context of that request, if it already exists.
     handed_over: Mutex<Option<Box<RequestContext>>>,
     /// Whether no new request may begin.
     pub(super) draining: AtomicBool,
@@ -55,11 +54,10 @@ pub(super) struct ConnectionState {
 #[derive(Default)]
 struct ConnectionTask {
     handle: Option<AbortHandle>,
-    /// The task is to be aborted; if there is no handle yet, as soon as there is one.
+    /// The task should be aborted as soon as there is a handle.
     aborted: bool,
 }
 
-/// What a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Handshake,
@@ -95,7 +93,7 @@ impl ConnectionState {
         }
     }
 
-    /// Sets the task whose end ends the connection.
+    /// Sets the task that serves the connection.
     pub(super) fn set_task(&self, handle: AbortHandle) {
         let mut task = self.task.lock();
         if task.aborted {
@@ -112,13 +110,11 @@ impl ConnectionState {
         }
     }
 
-    /// Begins to wait for something else.
     pub(super) fn enter_phase(&self, phase: Phase) {
         self.since.store(self.now(), Ordering::Relaxed);
         self.phase.store(phase as u32, Ordering::Relaxed);
     }
 
-    /// Whether this is what it waits for.
     pub(super) fn is_in(&self, phase: Phase) -> bool {
         self.phase.load(Ordering::Relaxed) == phase as u32
     }
@@ -128,17 +124,17 @@ impl ConnectionState {
         self.in_flight.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether it waits for a request's body, which has a limit of its own.
+    /// Whether it waits for a request's body, which has its own limit.
     pub(super) fn awaits_body(&self) -> bool {
         self.awaiting_body.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether it carries a live stream: then it is not idle, but it may be evicted.
+    /// Whether it carries a live stream, so that it is not idle but may be evicted.
     pub(super) fn has_stream(&self) -> bool {
         self.streams.load(Ordering::Relaxed) > 0
     }
 
-    /// For how long the client has taken nothing though there is something to take.
+    /// How long the client has read nothing although there is something to read.
     pub(super) fn stalled_for(&self, now: u64) -> Duration {
         match self.stalled.load(Ordering::Relaxed) {
             NEVER => Duration::ZERO,
@@ -146,7 +142,7 @@ impl ConnectionState {
         }
     }
 
-    /// Notes that it speaks HTTP/2.
+    /// Records that it speaks HTTP/2.
     pub(super) fn set_multiplexed(&self) {
         self.multiplexed.store(true, Ordering::Relaxed);
         self.stalled.store(NEVER, Ordering::Relaxed);
@@ -162,7 +158,7 @@ impl ConnectionState {
         self.is_in(Phase::FirstByte) || !self.has_sent.load(Ordering::Relaxed)
     }
 
-    /// Notes that bytes have arrived. If nothing was going on, the headers of a request begin.
+    /// Records that bytes have arrived. If nothing was going on, a request's headers begin.
     pub(super) fn note_received(&self) {
         self.has_sent.store(true, Ordering::Relaxed);
         let idle = self.is_in(Phase::Idle) && !self.is_busy() && !self.is_multiplexed();
@@ -171,23 +167,23 @@ impl ConnectionState {
         }
     }
 
-    /// Notes that the client has not taken all that there is for it.
+    /// Records that the client has not read everything available.
     pub(super) fn note_unread(&self) {
         // The first time counts, not the latest.
         let _ = self.stalled.compare_exchange(NEVER, self.now(), Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Notes that the client has taken something, and so is not idle; `more`: whether there is more to take.
+    /// Records that the client has read something and so is not idle. `more`: whether there is more to read.
     pub(super) fn note_taken(&self, more: bool) {
         let now = self.now();
         self.stalled.store(if more { now } else { NEVER }, Ordering::Relaxed);
-        // Also in the middle of the next request's headers, which wait until the response is taken.
+        // Even in the middle of the next request's headers, which wait until the response is read.
         if more || self.is_in(Phase::Idle) {
             self.since.store(now, Ordering::Relaxed);
         }
     }
 
-    /// For several responses at once: sets since when nothing was taken of the one that has waited longest, if any is unread.
+    /// For several responses at once: sets since when the one that has waited longest has not been read, if any is unread.
     pub(super) fn set_unread_since(&self, since: Option<u64>) {
         self.stalled.store(since.unwrap_or(NEVER), Ordering::Relaxed);
         if self.is_in(Phase::Idle) {
@@ -199,13 +195,13 @@ impl ConnectionState {
         millis(&self.clock)
     }
 
-    /// Whether to finish what is in flight and close; if not yet, the task is woken when the drain begins.
+    /// Whether to finish requests in flight and close; if not yet, the task is woken when the drain begins.
     pub(super) fn poll_draining(&self, context: &Context<'_>) -> bool {
         self.waker.register(context.waker());
         self.draining.load(Ordering::SeqCst)
     }
 
-    /// The same for a task that asks again and again: its waker is registered only when it has changed.
+    /// The same for a task that polls repeatedly: its waker is only registered when it has changed.
     pub(super) fn poll_draining_as(&self, registered: &mut Option<Waker>, context: &Context<'_>) -> bool {
         if registered.as_ref().is_none_or(|waker| !waker.will_wake(context.waker())) {
             *registered = Some(context.waker().clone());
@@ -214,7 +210,7 @@ impl ConnectionState {
         self.is_draining()
     }
 
-    /// Notes that hyper is handed exactly one request, and its context if that was made already: a request is counted once.
+    /// Records that hyper was given exactly one request, and its context if it already exists, so that a request counts once.
     pub(super) fn hand_over(&self, context: Option<Box<RequestContext>>) {
         self.is_responding.store(true, Ordering::Relaxed);
         if let Some(context) = context {
@@ -222,27 +218,27 @@ impl ConnectionState {
         }
     }
 
-    /// Takes the context of the request that hyper was handed.
+    /// Takes the context of the request given to hyper.
     pub(super) fn take_handed_over(&self) -> Option<Box<RequestContext>> {
         self.handed_over.lock().take()
     }
 
-    /// Notes that hyper has all of the response to the request that it was handed.
+    /// Records that hyper has the whole response to the request it was given.
     pub(super) fn note_response_end(&self) {
         self.is_responding.store(false, Ordering::Relaxed);
     }
 
-    /// Whether hyper still makes a response.
+    /// Whether hyper is still producing a response.
     pub(super) fn is_responding(&self) -> bool {
         self.is_responding.load(Ordering::Relaxed)
     }
 
-    /// Whether to finish what is in flight and close.
+    /// Whether to finish requests in flight and close.
     pub(super) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::SeqCst)
     }
 
-    /// Notes a request that was answered from the cache, at these ticks.
+    /// Records a request that was answered from the cache, at these ticks.
     pub(super) fn note_answered(&self, ticks: Duration) {
         self.answered.fetch_add(1, Ordering::Relaxed);
         self.since.store(in_millis(ticks), Ordering::Relaxed);
@@ -254,15 +250,15 @@ impl ConnectionState {
 pub(super) struct RequestGuard {
     connection: Arc<ConnectionState>,
     backlog: Option<Arc<Backlog>>,
-    /// Whether the request has arrived as a whole.
+    /// Whether the whole request has arrived.
     has_started: AtomicBool,
     /// Whether it has reserved room in the backlog.
     has_room: AtomicBool,
 }
 
 impl RequestGuard {
-    /// A request has arrived, perhaps without its body. While it waits for that, its connection may be evicted like one that waits
-    /// for a request.
+    /// A request has arrived, possibly without its body. While it waits for that, its connection may be evicted like one that
+    /// waits for a request.
     pub(super) fn new(connection: &Arc<ConnectionState>, backlog: Option<&Arc<Backlog>>, awaits_body: bool) -> Self {
         if awaits_body {
             connection.enter_phase(Phase::Body);
@@ -274,7 +270,7 @@ impl RequestGuard {
         Self { connection: Arc::clone(connection), backlog: backlog.cloned(), has_started, has_room }
     }
 
-    /// Notes that the request has arrived as a whole, and waits until the client has taken enough of the responses before it.
+    /// Records that the whole request has arrived, and waits until the client has read enough of the earlier responses.
     pub(super) async fn start_work(&self) {
         if !self.has_started.swap(true, Ordering::Relaxed) {
             self.connection.in_flight.fetch_add(1, Ordering::Relaxed);

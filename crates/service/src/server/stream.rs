@@ -1,5 +1,5 @@
-//! A listening socket and its connections, of either kind. The kind is a branch and not a virtual call, because every read and write
-//! goes through here.
+//! A listening socket and its connections, of either kind. The kind is a branch rather than a virtual call, because every read
+//! and write goes through here.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr};
@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use super::listen::ListeningSocket;
 
-/// A client on a unix socket has no address. It counts as this one, so it is a trusted proxy only where this address is one.
+/// A client on a unix socket has no address. It counts as this one, so it is a trusted proxy only if this address is one.
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// A [`ListeningSocket`] on a worker's runtime.
@@ -38,8 +38,8 @@ impl RunningListener {
         })
     }
 
-    /// The connections that the system has accepted for us already. The runtime may not know of the latest yet, so the socket itself
-    /// is asked.
+    /// The connections that the system has already accepted for us. The runtime may not know about the latest ones yet, so the
+    /// socket itself is asked.
     pub(super) fn queued(self) -> Vec<(ClientStream, IpAddr)> {
         match self {
             Self::Tcp(listener) => {
@@ -64,14 +64,13 @@ impl RunningListener {
     }
 }
 
-/// A connection.
 pub(super) enum ClientStream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
 impl ClientStream {
-    /// Sends each packet at once: else the last one of a response may wait for the client's acknowledgement.
+    /// Sends each packet at once; otherwise the last one of a response may wait for the client's acknowledgement.
     pub(super) fn set_nodelay(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.set_nodelay(true),

@@ -1,5 +1,5 @@
-//! HTTPS: certificate and key from files, HTTP/2 by ALPN. The certificate can be replaced while connections are accepted: a handshake
-//! uses the one that is there when it begins. Sessions that clients resume are kept, because they need no certificate.
+//! HTTPS: certificate and key from files, HTTP/2 through ALPN. The certificate can be replaced while connections are accepted:
+//! a handshake uses the current one. Sessions that clients resume are kept, because they need no certificate.
 
 use std::fmt;
 use std::fs::File;
@@ -21,19 +21,16 @@ use tokio_rustls::TlsAcceptor;
 use super::certificate::{self, CertificateFacts};
 use crate::config::TlsConfig;
 
-const V1_REMEDY: &str =
-    "ask your authority for a version 3 certificate that has the service's name as a subject alternative name";
-const DECRYPT: &str =
-    "write it without one, where only the service's user can read it: `openssl pkey -in OLD -out NEW`";
+const V1_REMEDY: &str = "request a version 3 certificate with the service's name as a subject alternative name";
+const DECRYPT: &str = "save it without one, where only the service's user can read it: `openssl pkey -in OLD -out NEW`";
 
-/// Why HTTPS cannot be offered.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file that cannot be read, or has something else in it.
+    /// A file that cannot be read, or has the wrong contents.
     #[error("{path}: {problem}; {remedy}")]
     File { path: PathBuf, problem: String, remedy: &'static str },
-    /// The certificate and the key do not go together.
-    #[error("tls.cert and tls.key do not go together: {0}")]
+    /// The certificate and the key do not match.
+    #[error("tls.cert and tls.key do not match: {0}")]
     Mismatch(#[from] rustls::Error),
 }
 
@@ -51,7 +48,7 @@ pub fn acceptor(files: &TlsConfig) -> Result<Arc<CertifiedAcceptor>, TlsError> {
         .with_no_client_auth()
         .with_cert_resolver(Arc::clone(&current) as Arc<dyn ResolvesServerCert>);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    // The order is the provider's: AES-256-GCM, AES-128-GCM, then ChaCha20, because a server's processor has instructions for AES.
+    // The order is the provider's: AES-256-GCM, AES-128-GCM, then ChaCha20, because server CPUs have instructions for AES.
     config.ignore_client_order = true;
     Ok(Arc::new(CertifiedAcceptor { acceptor: TlsAcceptor::from(Arc::new(config)), current }))
 }
@@ -61,7 +58,7 @@ impl CertifiedAcceptor {
         &self.acceptor
     }
 
-    /// New handshakes use this certificate; what was accepted before goes on.
+    /// New handshakes use this certificate; existing connections keep theirs.
     pub fn replace(&self, loaded: LoadedCertificate) {
         self.current.0.store(Arc::new(loaded));
     }
@@ -75,13 +72,13 @@ impl CertifiedAcceptor {
         self.current.0.load().validity.map(|(_, expires)| expires)
     }
 
-    /// From when on the certificate in use counts, if that can be read.
+    /// When the certificate in use becomes valid, if that can be read.
     pub fn valid_from(&self) -> Option<Time> {
         self.current.0.load().validity.map(|(from, _)| from)
     }
 }
 
-/// Gives each handshake the certificate of the moment.
+/// Gives each handshake the current certificate.
 struct CurrentCertificate(ArcSwap<LoadedCertificate>);
 
 impl ResolvesServerCert for CurrentCertificate {
@@ -99,19 +96,19 @@ impl fmt::Debug for CurrentCertificate {
 /// A certificate with its key, read from files and ready for use.
 pub struct LoadedCertificate {
     key: Arc<CertifiedKey>,
-    /// From when and until when it counts, if that can be read.
+    /// When it becomes valid and when it expires, if that can be read.
     validity: Option<(Time, Time)>,
     pub(super) files: TlsConfig,
-    /// What the files looked like just before they were read.
+    /// The state of the files just before they were read.
     pub(super) stamp: FilesStamp,
 }
 
 impl LoadedCertificate {
-    /// Reads the files and checks that they go together.
+    /// Reads the files and checks that they match.
     pub fn load(files: &TlsConfig) -> Result<Self, TlsError> {
         let fail = |path: &Path, problem: String, remedy| TlsError::File { path: path.to_owned(), problem, remedy };
-        let cert_remedy = "tls.cert names a PEM file with the certificate and its chain";
-        // Before they are read: a change in between is then seen as one.
+        let cert_remedy = "tls.cert must name a PEM file with the certificate and its chain";
+        // Before they are read, so that a change in between counts as one.
         let stamp = FilesStamp::of(files);
         let chain = CertificateDer::pem_file_iter(&files.cert)
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
@@ -126,9 +123,13 @@ impl LoadedCertificate {
         let facts = CertificateFacts::of(first);
         let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| {
             if is_encrypted(&files.key) {
-                fail(&files.key, "the key is encrypted, and nobody is there to type its passphrase".to_owned(), DECRYPT)
+                fail(
+                    &files.key,
+                    "the key is encrypted, and the service cannot ask for its passphrase".to_owned(),
+                    DECRYPT,
+                )
             } else {
-                fail(&files.key, error.to_string(), "tls.key names a PEM file with the private key")
+                fail(&files.key, error.to_string(), "tls.key must name a PEM file with the private key")
             }
         })?;
         let key = Arc::new(CertifiedKey::from_der(chain, key, &default_provider())?);
@@ -136,7 +137,6 @@ impl LoadedCertificate {
         Ok(Self { key, validity, files: files.clone(), stamp })
     }
 
-    /// What the certificate says of itself.
     pub fn facts(&self) -> Option<CertificateFacts> {
         self.key.cert.first().and_then(CertificateFacts::of)
     }
@@ -146,7 +146,7 @@ impl LoadedCertificate {
     }
 }
 
-/// Whether a key cannot be read because it is encrypted: PKCS #8, or the older form of OpenSSL.
+/// Whether a key cannot be read because it is encrypted: PKCS #8, or OpenSSL's older format.
 fn is_encrypted(path: &Path) -> bool {
     const LONGEST: u64 = 64 * 1024;
     let mut text = Vec::new();
@@ -155,7 +155,8 @@ fn is_encrypted(path: &Path) -> bool {
     read.is_ok() && (has(b"-----BEGIN ENCRYPTED PRIVATE KEY-----") || has(b"Proc-Type: 4,ENCRYPTED"))
 }
 
-/// What both files look like from outside: changes if either is written, renamed over, or reached by another symbolic link.
+/// The state of both files from the outside: changes if either is written, renamed over, or reached through another symbolic
+/// link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FilesStamp([Result<FileStamp, io::ErrorKind>; 2]);
 

@@ -1,4 +1,4 @@
-//! A listening socket in the file system: who may connect, what is replaced when the service starts, and what is removed when it stops.
+//! A unix socket: who may connect, what is replaced when the service starts, and what is removed when it stops.
 
 use std::fs;
 use std::io;
@@ -11,21 +11,21 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use super::listen::BACKLOG;
 use crate::config::SocketAccess;
 
-/// Where the system does not tell more.
+/// If the system doesn't say more.
 const IN_USE: &str = "it is in use";
 
-/// The file of a socket of ours; removed when this is dropped, unless another one has taken its place.
+/// The file of our socket; removed when this is dropped, unless another one has taken its place.
 #[derive(Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,
-    /// Device and number of the file.
+    /// The file's device and inode.
     identity: (u64, u64),
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if identity(&self.path).ok() == Some(self.identity) {
-            // Somebody else may have removed it just now.
+            // Someone else may have just removed it.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -36,15 +36,15 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     Ok((found.dev(), found.ino()))
 }
 
-/// Listens at this path. The socket of a service that was killed is replaced, one that somebody listens on is not. It gets its name
-/// last, when it has its mode and group and takes connections: nobody can connect who may not.
+/// Listens at this path. Replaces the socket of a service that was killed, but not one that is in use. The socket gets its name
+/// last, after its mode and group are set and it accepts connections, so that nobody can connect without permission.
 pub(super) fn bind(path: &Path, access: &SocketAccess) -> io::Result<(UnixListener, SocketFile)> {
     check_free(path)?;
     let group = access.group.as_deref().map(group_id).transpose()?;
     let mut aside = path.to_owned().into_os_string();
     aside.push(format!(".{}", std::process::id()));
     let aside = PathBuf::from(aside);
-    // What a process with the same id left there is of no use to anybody.
+    // What a process with the same ID left there is of no use to anyone.
     match fs::remove_file(&aside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -66,14 +66,14 @@ pub(super) fn bind(path: &Path, access: &SocketAccess) -> io::Result<(UnixListen
     match made() {
         Ok(identity) => Ok((socket.into(), SocketFile { path: path.to_owned(), identity })),
         Err(error) => {
-            // It is not in anybody's way.
+            // If it stays, it does no harm.
             let _ = fs::remove_file(&aside);
             Err(error)
         }
     }
 }
 
-/// Whether a socket can be put at this path: nothing is there, or a socket that nobody listens on any more.
+/// Whether a socket can be created at this path: nothing is there, or a socket that is no longer in use.
 pub(super) fn check_free(path: &Path) -> io::Result<()> {
     let found = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -86,11 +86,11 @@ pub(super) fn check_free(path: &Path) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, "something that is not a socket has that name"));
     }
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    // A listener with a full queue would let us wait.
+    // A listener with a full queue would make us wait.
     socket.set_nonblocking(true)?;
     match socket.connect(&SockAddr::unix(path)?) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
-        // It was removed just now.
+        // It was just removed.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(error),
         _ => Err(io::Error::new(io::ErrorKind::AddrInUse, owner(&socket))),
@@ -104,7 +104,7 @@ fn owner(socket: &Socket) -> String {
     let id = peer.pid.as_raw_nonzero();
     let name = fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
     let name = name.trim();
-    if name.is_empty() { format!("process {id} has it") } else { format!("process {id} ({name}) has it") }
+    if name.is_empty() { format!("process {id} is using it") } else { format!("process {id} ({name}) is using it") }
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -112,7 +112,7 @@ fn owner(_: &Socket) -> String {
     IN_USE.to_owned()
 }
 
-/// The number of a group, from its name or as it is.
+/// The ID of a group, given by name or number.
 fn group_id(group: &str) -> io::Result<u32> {
     if let Ok(id) = group.parse() {
         return Ok(id);
@@ -123,7 +123,7 @@ fn group_id(group: &str) -> io::Result<u32> {
     })
 }
 
-/// The lines of `/etc/group` are the name, a password, the number and the members.
+/// The lines of `/etc/group` have a name, a password, an ID and members.
 fn id_in(groups: &str, name: &str) -> Option<u32> {
     groups.lines().find_map(|line| {
         let mut fields = line.split(':');

@@ -39,7 +39,7 @@ impl<T> Cached<T> {
         freshness.may_serve_stale(&self.dependencies, self.mark)
     }
 
-    /// What it depends on, and its mark: to find out when it is no longer fresh.
+    /// What it depends on, and its mark, to find out when it is no longer fresh.
     pub(super) fn marked(&self) -> (Dependencies, Mark) {
         (self.dependencies.clone(), self.mark)
     }
@@ -64,7 +64,7 @@ impl<'a> CacheRead<'a> {
         Self { store: &*sources.store, marking: sources.freshness.marking() }
     }
 
-    /// Marks these topics, then gives the store, to read what depends on them.
+    /// Marks these topics, then returns the store to read what depends on them.
     pub(super) fn depend_on(&mut self, topics: impl IntoIterator<Item = Topic>) -> &'a dyn Store {
         self.marking.depend_on(topics);
         self.store
@@ -81,7 +81,7 @@ impl<'a> CacheRead<'a> {
     }
 }
 
-/// The cache of a public view: one value, the same for everybody.
+/// The cache of a public view: one value, the same for everyone.
 pub(super) struct CacheSlot<T> {
     name: CacheName,
     sources: Sources,
@@ -107,8 +107,7 @@ impl<T> CacheSlot<T> {
         used.inspect(|_| self.sources.metrics.caches.count(self.name, CacheOutcome::Hit))
     }
 
-    /// Counts a question that the cache could not answer, and that the store is asked. A request may look into the cache more
-    /// than once, so looking does not count it.
+    /// Counts a miss. A request may look into the cache more than once, so looking alone does not count.
     pub(super) fn count_miss(&self) {
         self.sources.metrics.caches.count(self.name, CacheOutcome::Miss);
     }
@@ -118,7 +117,7 @@ impl<T> CacheSlot<T> {
         self.cached.load().as_ref().map(|cached| hit(cached))
     }
 
-    /// Caches a value that was read, unless a fresh one is there: another read was faster, and this one may be older.
+    /// Caches a value, unless there is a fresh one: another read was faster, and this one may be older.
     pub(super) fn insert(&self, read: CacheRead<'_>, value: T) -> Arc<Cached<T>> {
         let cached = read.finish(value);
         if !self.cached.load().as_ref().is_some_and(|present| present.is_fresh(&self.sources.freshness)) {
@@ -127,7 +126,7 @@ impl<T> CacheSlot<T> {
         cached
     }
 
-    /// The value that is cached with the mark of this read; a new one if there is none.
+    /// The value cached with the mark of this read; a new one if there is none.
     pub(super) fn get_or_insert(&self, read: CacheRead<'_>, value: impl FnOnce() -> T) -> Arc<Cached<T>> {
         match self.cached.load_full() {
             Some(cached) if cached.mark == read.marking.mark() => cached,
@@ -135,7 +134,7 @@ impl<T> CacheSlot<T> {
         }
     }
 
-    /// The stale value if it passes `check`, in place of what the store cannot give now; else the store's error.
+    /// The stale value if it passes `check`, because the store cannot be read now; otherwise the store's error.
     pub(super) fn or_stale<R>(&self, error: StoreError, check: impl FnOnce(Arc<Cached<T>>) -> Option<R>) -> Result<R> {
         // A store that answers with an error is reachable, so its error is passed on.
         if !matches!(error, StoreError::Unavailable(_) | StoreError::Busy(_)) {
@@ -150,7 +149,7 @@ impl<T> CacheSlot<T> {
         Ok(stale)
     }
 
-    /// Whether the value is fresh; if so, that is noted for [`Self::was_valid_recently`].
+    /// Whether the value is fresh, which is remembered for [`Self::was_valid_recently`].
     pub(super) fn renew(&self) -> bool {
         let cached = self.cached.load();
         cached.as_ref().is_some_and(|cached| {
@@ -158,27 +157,26 @@ impl<T> CacheSlot<T> {
         })
     }
 
-    /// Whether there is a value, fresh or not.
     pub(super) fn is_filled(&self) -> bool {
         self.cached.load().is_some()
     }
 
-    /// Whether the value could be served stale now, even if all of it changed this moment.
+    /// Whether the value could be served stale now, even if all of it had just changed.
     pub(super) fn was_valid_recently(&self) -> bool {
         let cached = self.cached.load();
         cached.as_ref().is_some_and(|cached| self.sources.freshness.was_valid_recently(&cached.last_valid))
     }
 }
 
-/// What an entry of a [`CacheMap`] counts towards the map's capacity.
+/// How much an entry of a [`CacheMap`] counts towards the map's capacity.
 pub(super) trait Weigh {
-    /// In whatever unit the capacity has; 1 if the map counts entries.
+    /// In the unit of the capacity; 1 if the map counts entries.
     fn weight(&self) -> usize {
         1
     }
 }
 
-/// The cache of a private view: many values by key, up to a capacity; the least useful ones are evicted.
+/// The cache of a private view: many values by key, up to a capacity beyond which the least useful ones are evicted.
 pub(super) struct CacheMap<K, T> {
     name: CacheName,
     sources: Sources,
@@ -220,7 +218,6 @@ impl<K: Clone + Eq + Hash, T: Weigh> CacheMap<K, T> {
         fresh.inspect(|_| self.sources.metrics.caches.count(self.name, CacheOutcome::Hit))
     }
 
-    /// Counts a question that the cache could not answer, and that the store is asked.
     pub(super) fn count_miss(&self) {
         self.sources.metrics.caches.count(self.name, CacheOutcome::Miss);
     }
@@ -240,8 +237,8 @@ impl<K: Clone + Eq + Hash, T: Weigh> CacheMap<K, T> {
         self.cached.iter().map(|(_, cached)| cached)
     }
 
-    /// Caches a value that was read, unless something that it depends on changed during the read: another read may have cached a
-    /// newer value meanwhile.
+    /// Caches a value, unless something it depends on changed during the read: another read may have cached a newer value in
+    /// the meantime.
     pub(super) fn insert(&self, key: K, read: CacheRead<'_>, value: T) -> Arc<Cached<T>> {
         let cached = read.finish(value);
         if self.sources.freshness.is_current(&cached.dependencies, cached.mark) {
@@ -250,13 +247,13 @@ impl<K: Clone + Eq + Hash, T: Weigh> CacheMap<K, T> {
         cached
     }
 
-    /// Removes this key: what it named has ended or does not exist.
+    /// Removes this key, because what it named has ended or does not exist.
     pub(super) fn remove(&self, key: &K) {
         self.cached.remove(key);
     }
 
-    /// The stale value if it passes `check`, in place of what the store cannot give now; else the store's error. A store that
-    /// is only busy knows of revocations that the cache does not, so its error is passed on.
+    /// The stale value if it passes `check`, because the store cannot be read now; otherwise the store's error. A store that is
+    /// only busy knows about revocations that the cache does not, so its error is passed on.
     pub(super) fn or_stale<R>(
         &self,
         error: StoreError,

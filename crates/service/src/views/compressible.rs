@@ -1,4 +1,4 @@
-//! A body that is compressed when a client first asks for that, and only once.
+//! A body that is compressed when a client first asks for it, and only once.
 
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
@@ -7,21 +7,20 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// A body up to this long fits one packet; compressing it saves nobody anything.
+/// A body up to this size fits into one packet, so compressing it saves nothing.
 const SMALLEST: usize = 1024;
 
-/// A whole body, as it is and compressed. A clone shares both.
+/// A body, plain and compressed. Clones share both.
 #[derive(Clone, Debug)]
 pub struct CompressibleBody {
     plain: Bytes,
-    /// Empty until a client asks; `None` if it does not pay.
+    /// Empty until a client asks; `None` if it isn't worth it.
     gzip: Arc<OnceLock<Option<Bytes>>>,
 }
 
 impl CompressibleBody {
-    /// A body that is not compressed yet.
     pub fn new(plain: Bytes) -> Self {
-        // What is too short is settled at once.
+        // For a short body, the answer is known.
         let gzip = if plain.len() > SMALLEST { OnceLock::new() } else { OnceLock::from(None) };
         Self { plain, gzip: Arc::new(gzip) }
     }
@@ -30,23 +29,25 @@ impl CompressibleBody {
         &self.plain
     }
 
-    /// The compressed body, if there is one: `None` if that is not known yet, `Some(None)` if it does not pay.
+    /// The compressed body: `None` if it isn't known yet, `Some(None)` if it isn't worth it.
     pub fn gzip(&self) -> Option<Option<&Bytes>> {
         self.gzip.get().map(Option::as_ref)
     }
 
-    /// Compresses it, unless that was done before. It takes about a millisecond for 50 KB, so it is nothing for a task of the runtime.
+    /// Compresses it, unless that has been done. It takes about a millisecond for 50 KB, which is too long for a task on the
+    /// runtime.
     pub fn compress(&self) -> Option<&Bytes> {
         self.gzip.get_or_init(|| compress(&self.plain)).as_ref()
     }
 
-    /// The most memory that it will take.
+    /// The most memory it will take.
     pub fn largest_size(&self) -> usize {
         self.plain.len() + if self.plain.len() > SMALLEST { self.plain.len() / 2 } else { 0 }
     }
 }
 
-/// Gives nothing unless it halves the length: then it would cost a client more than it saves, and a cache more than was counted.
+/// `None` unless it halves the length: otherwise it would cost a client more than it saves, and the cache more than was
+/// counted.
 fn compress(plain: &[u8]) -> Option<Bytes> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(plain.len() / 4), Compression::default());
     encoder.write_all(plain).ok()?;
@@ -79,7 +80,7 @@ mod tests {
     fn what_is_short_or_random_stays_as_it_is() {
         let short = CompressibleBody::new("a".repeat(SMALLEST).into());
         assert_eq!((short.gzip(), short.compress()), (Some(None), None));
-        // A xorshift generator: no byte says anything of the next.
+        // A xorshift generator: no byte predicts the next.
         let mut state = 1_u64;
         let random: Vec<u8> = std::iter::repeat_with(|| {
             state ^= state << 13;

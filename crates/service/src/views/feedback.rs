@@ -1,5 +1,5 @@
-//! `GET /feedback`: five random entries. Rendered entries are cached in a table by their slot, up to a bound, so a draw is a few
-//! look-ups. A draw that meets an entry which is not cached reads all five from the store in one step.
+//! `GET /feedback`: five random entries. Rendered entries are cached in a table by slot, up to a limit, so a draw is a few
+//! lookups. A draw that hits an uncached entry reads all five from the store in one step.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,12 +19,12 @@ use crate::sources::Sources;
 
 /// How many bytes of rendered entries are cached.
 const CACHED_BYTES: usize = 16 << 20;
-/// Up to so many entries each has a place of its own. With more, hardly a draw finds all of its entries in a table of any size; a
-/// small one is enough for when the store cannot be asked.
+/// Up to this many entries, each has its own place. With more, hardly any draw would find all of its entries in a table of any
+/// size; a small one is enough for when the store cannot be reached.
 const OWN_PLACES: u64 = 1 << 16;
 const SHARED_PLACES: u64 = 1 << 10;
 const PAGE: usize = 64;
-/// How many draws look for entries by chance before all cached entries are gone through.
+/// How many draws look for entries at random before going through all cached ones.
 const RANDOM_DRAWS: usize = 32;
 /// How many draws warm the cache.
 const WARMING_DRAWS: u64 = 8;
@@ -34,14 +34,14 @@ pub struct FeedbackView {
     cache: CacheSlot<FeedbackEntries>,
 }
 
-/// The entries of one state of the feedback, as far as they were read.
+/// The entries that were read for one state of the feedback.
 pub(super) struct FeedbackEntries {
     count: u64,
     table: EntryTable,
 }
 
-/// Entries by their slot, in pages that are made when the first entry of each comes. One that is there stays; of several for the same
-/// place the first one counts.
+/// Entries by slot, in pages that are created for their first entry. Existing entries stay; if several share a place, the first
+/// one counts.
 struct EntryTable {
     pages: Box<[OnceLock<Box<Page>>]>,
     places: u64,
@@ -54,7 +54,7 @@ type Page = [OnceLock<RenderedEntry>; PAGE];
 #[derive(Clone)]
 struct RenderedEntry {
     slot: u64,
-    /// Two entries with the same are taken for one.
+    /// Two entries with the same fingerprint are treated as one.
     fingerprint: u64,
     json: Bytes,
 }
@@ -117,13 +117,13 @@ impl FeedbackView {
         self.cache.with_any(|entries| entries.table.len()).unwrap_or(0)
     }
 
-    /// The draw of this seed, if all of its entries are cached and fresh. If not, [`FeedbackView::get`] must be called with the same
-    /// seed: another draw in its place would show entries that are not cached more rarely than others.
+    /// The draw for this seed, if all of its entries are cached and fresh. If not, call [`FeedbackView::get`] with the same
+    /// seed: a different draw would show uncached entries less often than others.
     pub fn cached(&self, seed: u64) -> Option<Bytes> {
         self.cache.with_fresh(|entries| entries.draw(seed))
     }
 
-    /// The draw of this seed, from the store if need be; a draw from the cached entries if the store cannot be asked.
+    /// The draw for this seed, from the store if needed; a draw from the cached entries if the store cannot be reached.
     pub async fn get(&self, seed: u64) -> Result<Bytes> {
         if let Some(body) = self.cached(seed) {
             return Ok(body);
@@ -135,7 +135,7 @@ impl FeedbackView {
         }
     }
 
-    /// The draw of this seed from the store, and the cached state that it belongs to.
+    /// The draw for this seed from the store, and the cached state it belongs to.
     async fn read(&self, seed: u64) -> Result<(Arc<Cached<FeedbackEntries>>, Vec<RenderedEntry>)> {
         let mut read = CacheRead::begin(&self.sources);
         let sample = read.depend_on([Topic::Feedback]).sample_feedback(seed).await?;
@@ -158,7 +158,7 @@ impl Warm for FeedbackView {
         &self.cache
     }
 
-    /// Reads some draws, so that an outage does not show the same five entries to everybody.
+    /// Reads some draws, so that an outage does not show the same five entries to everyone.
     async fn refresh(&self) -> Result<()> {
         let seed = self.sources.clock.now().millis();
         for draw in 0..WARMING_DRAWS {
@@ -177,7 +177,7 @@ impl FeedbackEntries {
         Self { count, table: EntryTable::new(count) }
     }
 
-    /// The body of the draw of this seed, if all of its entries are cached.
+    /// The body of the draw for this seed, if all of its entries are cached.
     fn draw(&self, seed: u64) -> Option<Bytes> {
         let random = Random::seeded(seed);
         let slots = draw(self.count, || random.number());
@@ -186,7 +186,7 @@ impl FeedbackEntries {
             *place = Some(self.table.get(*slot)?);
         }
         let entries = found.iter().flatten();
-        // Entries that were read around a change may be one entry under two slots; then the store is asked.
+        // Entries read around a change may be one entry under two slots, in which case the store is asked.
         let has_twins = entries
             .clone()
             .enumerate()
@@ -194,7 +194,7 @@ impl FeedbackEntries {
         (!has_twins).then(|| feedback::list(entries.map(|entry| &entry.json)))
     }
 
-    /// A draw from the cached entries alone, each of them equally likely. `None` if there are entries, but none is cached.
+    /// A draw from the cached entries alone, each of them equally likely. `None` if there are entries but none is cached.
     fn draw_from_cached(&self, seed: u64) -> Option<Vec<RenderedEntry>> {
         let random = Random::seeded(seed);
         let wanted = usize::try_from(self.count).unwrap_or(SHOWN).min(SHOWN);
@@ -211,7 +211,7 @@ impl FeedbackEntries {
                 return Some(found);
             }
         }
-        // Few of many are cached: going through those is cheaper than meeting them by chance.
+        // Few of many are cached, so going through those is cheaper than hitting them at random.
         let cached: Vec<&RenderedEntry> = self.table.iter().collect();
         found.clear();
         for index in draw(cached.len() as u64, || random.number()).iter() {
@@ -223,7 +223,7 @@ impl FeedbackEntries {
     }
 }
 
-/// Entries that were read around a change may be one entry under two slots.
+/// Entries read around a change may be one entry under two slots.
 fn add_unless_known(found: &mut Vec<RenderedEntry>, entry: &RenderedEntry) {
     if found.iter().all(|known| known.fingerprint != entry.fingerprint) {
         found.push(entry.clone());
@@ -240,7 +240,7 @@ mod tests {
 
     use super::*;
 
-    /// Of this many entries those in these slots are cached.
+    /// This many entries, of which those in these slots are cached.
     fn entries(count: u64, cached: impl IntoIterator<Item = u64>) -> FeedbackEntries {
         let entries = FeedbackEntries::new(count);
         for slot in cached {
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn every_cached_entry_is_as_likely_to_be_drawn_as_any_other() {
-        // Met by chance, and gone through.
+        // Hit at random, and gone through.
         for count in [30, 1 << 40] {
             let entries = entries(count, 10..20);
             let mut shown: BTreeMap<Bytes, u32> = BTreeMap::new();

@@ -15,7 +15,7 @@ use crate::accounts::{self, GuildLists, ListError, ListFreshness};
 use crate::config::{Config, GuildsConfig};
 use crate::sources::Sources;
 
-/// How many bytes of responses are cached: of lists, and of guilds to invite the bot to, which fewer people ask for.
+/// How many bytes of responses are cached: for lists, and for guilds to invite the bot to, which fewer people request.
 const CACHED_BYTES: u64 = 64 << 20;
 const CACHED_INVITABLE_BYTES: u64 = 8 << 20;
 const ESTIMATED_RESPONSES: usize = 16_384;
@@ -44,36 +44,36 @@ pub struct GuildsResponse {
     pub body: CompressibleBody,
     /// When the provider's list was fetched.
     fetched: Time,
-    /// Which of the stored lists it is made of.
+    /// The version of the stored list it is built from.
     list_version: u64,
     listed: usize,
     /// When a subscription that it shows as active ends.
     expires: Option<Time>,
-    /// What decides which guilds it is made of, and when it expires.
+    /// What decides which guilds it contains, and when it expires.
     outline: (Dependencies, Mark),
 }
 
-/// A response in the making: a user's account, and the marks under which it was read.
+/// A response under construction: a user's account, and the marks it was read under.
 struct AccountRead<'a> {
     read: CacheRead<'a>,
     outline: Marking<'a>,
     account: Account,
 }
 
-/// What a live stream watches of a user's list.
+/// What a live stream watches about a user's list.
 #[derive(Debug)]
 pub struct WatchedList {
-    /// All that the list is made of.
+    /// Everything the list consists of.
     pub all: (Dependencies, Mark),
-    /// What decides which guilds that are, and when it expires. While nothing of this changes, the list need not be read to be
-    /// watched further.
+    /// What decides which guilds those are, and when it expires. While this is unchanged, the list need not be read to keep
+    /// watching it.
     pub outline: (Dependencies, Mark),
-    /// When it expires by itself.
+    /// When it expires on its own.
     pub expires: Option<Time>,
 }
 
 impl GuildsResponse {
-    /// How old the provider's list in it is.
+    /// The age of the provider's list in it.
     pub fn age(&self, now: Time) -> Duration {
         accounts::age(self.fetched, now)
     }
@@ -102,12 +102,12 @@ impl GuildsView {
         }
     }
 
-    /// The list of a user's guilds that have the bot, if it is cached and fresh and the provider's list in it needs no refresh.
+    /// The list of a user's guilds with the bot, if it is cached and fresh and the provider's list in it needs no refresh.
     pub fn cached(&self, user: Snowflake, now: Time) -> Option<Arc<Cached<GuildsResponse>>> {
         self.fresh_enough(Listing::WithBot, user, now)
     }
 
-    /// A user's response; `forced` asks the provider first. Stale if the store cannot be asked.
+    /// A user's response; `forced` asks the provider first. Stale if the store cannot be reached.
     pub async fn get(
         &self,
         listing: Listing,
@@ -134,18 +134,19 @@ impl GuildsView {
     ) -> Result<Arc<Cached<GuildsResponse>>, ListError> {
         let mut read = self.read_account(user).await?;
         let fetched = read.account.list.as_ref().map(|list| list.fetched);
-        // A refresh that fails may have taken a while, too.
+        // A failed refresh may have taken a while, too.
         if self.lists.ensure_usable(user, fetched, forced).await? || !read.outline.is_fresh() {
             read = self.read_account(user).await?;
         }
-        // Another replica may have stored a list without this one knowing yet: the response must be made of the stored one.
+        // Another replica may have stored a list that this one does not know about yet, so the response must be built from the
+        // stored one.
         match self.cached_of_any_age(listing, user, self.sources.clock.now()) {
             Some(cached) if read.account.list_version == cached.list_version => Ok(cached),
             _ => self.respond(listing, user, read).await,
         }
     }
 
-    /// What the list of a user's guilds that have the bot is made of. The provider is not asked.
+    /// What the list of a user's guilds with the bot consists of. Does not ask the provider.
     pub async fn watch(&self, user: Snowflake) -> Result<WatchedList, ListError> {
         let response = match self.cached_of_any_age(Listing::WithBot, user, self.sources.clock.now()) {
             Some(cached) => cached,
@@ -228,7 +229,7 @@ impl GuildsView {
     }
 }
 
-/// A value for the query of an address.
+/// A value for the query of a URL.
 fn encoded(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }

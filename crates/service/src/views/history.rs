@@ -1,4 +1,4 @@
-//! The bot's history, which the status page shows: minutes, days, incidents and announcements, as the store has them.
+//! The bot's history for the status page: minutes, days, incidents and announcements, as stored.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl HistoryView {
         self.cache.get_fresh().map(|cached| value(&cached))
     }
 
-    /// The history, from the store if need be; stale if the store cannot be asked.
+    /// The history, from the store if needed; stale if the store cannot be reached.
     pub async fn get(&self) -> Result<Arc<History>> {
         if let Some(cached) = self.cached() {
             return Ok(cached);

@@ -18,7 +18,6 @@ const CACHED_KEYS: usize = 1_000;
 /// How old the list of all valid keys may be.
 const LIST_AGE: Duration = Duration::from_secs(1);
 
-/// The view.
 pub struct KeysView {
     sources: Sources,
     cache: CacheMap<TokenHash, KeyId>,
@@ -34,7 +33,7 @@ impl Weigh for KeyId {}
 /// The hashes of all valid keys.
 #[derive(Default)]
 struct KeyList {
-    /// When they were last asked for, whether or not there was an answer.
+    /// When they were last requested, with or without an answer.
     asked: Option<Duration>,
     known: Option<HashSet<TokenHash>>,
 }
@@ -81,13 +80,13 @@ impl KeysView {
         Ok(self.cached(&key).is_some() || self.find(key).await?.is_some())
     }
 
-    /// Whether the key was valid about a second ago. The store is read at most once per second, however many clients ask. This is
+    /// Whether the key was valid about a second ago. Reads the store at most once per second, however many clients ask. This is
     /// for clients that have guessed so often that their keys may not be looked up any more.
     pub async fn was_valid(&self, key: &TokenHash) -> Result<bool> {
         let Sources { store, clock, background, .. } = &self.sources;
         let mut list = self.list.lock().await;
         if list.asked.is_none_or(|asked| clock.ticks().saturating_sub(asked) >= LIST_AGE) {
-            // Noted before the read, which is a background task: a client that hangs up must not make the next one read again.
+            // Set before the read, which is a background task: a client that hangs up must not make the next one read again.
             list.asked = Some(clock.ticks());
             let store = Arc::clone(store);
             let read = background.spawn(async move { store.good_keys().await }).await;
@@ -95,7 +94,7 @@ impl KeysView {
             match read {
                 Ok(Ok(keys)) => list.known = Some(keys.into_iter().collect()),
                 Ok(Err(error)) if list.known.is_none() => return Err(error),
-                // The list of a moment ago is better than none.
+                // A slightly old list is better than none.
                 Ok(Err(_)) | Err(_) => {}
             }
         }

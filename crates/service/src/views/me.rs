@@ -1,4 +1,4 @@
-//! `GET /me`: what is cached of a user who has a session.
+//! `GET /me`: the cached data of a user with a session.
 
 use std::sync::Arc;
 
@@ -17,12 +17,11 @@ pub struct MeView {
     cache: CacheMap<Snowflake, SignedInUser>,
 }
 
-/// A user who has a session.
 #[derive(Debug)]
 pub struct SignedInUser {
     /// Their profile, as of their last sign-in.
     pub user: UserData,
-    /// The keys that the team's roster grants them.
+    /// The permissions that the team's roster grants them.
     pub team: PermissionSet,
 }
 
@@ -40,7 +39,7 @@ impl MeView {
         self.cache.len()
     }
 
-    /// The user; `None` if they have no session any more. Stale if the store cannot be asked.
+    /// The user; `None` if they have no session any more. Stale if the store cannot be reached.
     pub async fn get(&self, user: Snowflake) -> Result<Option<Arc<Cached<SignedInUser>>>> {
         if let Some(cached) = self.cache.get_fresh(&user) {
             return Ok(Some(cached));

@@ -1,6 +1,6 @@
-//! Cached responses, so that a hot read touches neither disk nor provider. Each view has a `cached`, which answers from the cache
-//! or not at all and never waits, and a `get` (`find`), which reads the store, and the provider if need be, and fills the cache.
-//! [`cached`] is the cache itself, with its rules for what is fresh and what may be served stale.
+//! Cached responses, so that a hot read touches neither disk nor provider. Each view has a `cached`, which answers from the
+//! cache or not at all and never waits, and a `get` (`find`), which reads the store, and the provider if needed, and fills the
+//! cache. [`cached`] is the cache itself, with its rules for what is fresh and what may be served stale.
 
 pub mod cached;
 pub mod compressible;
@@ -42,11 +42,11 @@ pub struct Views {
     pub team: team::TeamView,
     /// `GET /stats`
     pub stats: stats::StatsView,
-    /// How the bot did in the past.
+    /// The bot's history.
     pub history: history::HistoryView,
     /// `GET /`
     pub status: status::StatusView,
-    /// What the pages of the site show.
+    /// What the site's pages show.
     pub site: site::SiteView,
 }
 

@@ -14,11 +14,11 @@ use super::cached::{CacheMap, CacheRead, Cached, Weigh};
 use crate::sources::Sources;
 
 const CACHED_SESSIONS: usize = 50_000;
-/// How many times of use may wait for the next flush; if a flush cannot keep up, times of use are lost, never sessions.
+/// How many times of use may wait for the next flush. If a flush cannot keep up, times of use are lost, never sessions.
 const MOST_UNSAVED: usize = 100_000;
-/// How many times of use one write saves: it must not delay other writes.
+/// How many times of use one write saves; more would delay other writes.
 const FLUSH_BATCH: usize = 2_000;
-/// The use of a session is saved at most once in this span.
+/// How often the use of a session is saved at most.
 const SAVE_EVERY: Duration = Duration::from_mins(1);
 
 pub struct SessionsView {
@@ -61,13 +61,13 @@ impl SessionsView {
         self.cache.len()
     }
 
-    /// The session of a token, if it is cached, fresh and has not ended; counts as a use.
+    /// The session of a token, if it is cached, fresh and has not ended. Counts as a use.
     pub fn cached(&self, token: &TokenHash, now: Time) -> Option<Arc<Cached<LiveSession>>> {
         let session = self.cache.get_fresh(token)?;
         self.record_use(&session, now).then_some(session)
     }
 
-    /// The session of a token, if it has not ended; counts as a use. Stale if the store cannot be asked.
+    /// The session of a token, if it has not ended. Counts as a use. Stale if the store cannot be reached.
     pub async fn find(&self, token: TokenHash) -> Result<Option<Arc<Cached<LiveSession>>>> {
         let now = self.sources.clock.now();
         if let Some(cached) = self.cached(&token, now) {
@@ -82,7 +82,7 @@ impl SessionsView {
         }
     }
 
-    /// When the session of a token ends if it is not used; `None` if it has ended. This does not count as a use.
+    /// When the session of a token ends if it is not used; `None` if it has ended. Does not count as a use.
     pub async fn end_of(&self, token: TokenHash) -> Result<Option<Time>> {
         let now = self.sources.clock.now();
         let end = |live: &LiveSession| self.limits.end(live.created, live.last_seen());
@@ -100,7 +100,7 @@ impl SessionsView {
     ) -> Result<Option<Arc<Cached<LiveSession>>>> {
         self.cache.count_miss();
         let mut read = CacheRead::begin(&self.sources);
-        // Which user's sessions it depends on is known only after a first read; so it is read again under the mark.
+        // Only a first read tells which user's sessions it depends on, so it is read again under the mark.
         let found = match read.look_up().session(token).await? {
             Some(first) => read.depend_on([Topic::SessionsOf(first.user)]).session(token).await?,
             None => None,
@@ -127,7 +127,7 @@ impl SessionsView {
         Ok(sessions)
     }
 
-    /// When the sessions of a user were last used in this process, as far as they are cached.
+    /// When a user's cached sessions were last used in this process.
     pub fn last_uses(&self, user: Snowflake) -> Vec<(SessionId, Time)> {
         let own = self.cache.values().filter(|live| live.user == user);
         own.map(|live| (live.id.clone(), live.last_seen())).collect()
@@ -141,7 +141,7 @@ impl SessionsView {
             if let Err(error) = self.sources.store.note_seen(batch.clone()).await {
                 let mut unsaved = self.unsaved_uses.lock();
                 for (session, seen) in uses.into_iter().chain(batch) {
-                    // A use that was recorded since then is later.
+                    // A use recorded since then is later.
                     unsaved.entry(session).or_insert(seen);
                 }
                 return Err(error);
@@ -162,7 +162,7 @@ impl SessionsView {
         }
     }
 
-    /// Records the use of a session; `false` if it has ended by its own limits.
+    /// Records the use of a session; `false` if it has expired.
     fn record_use(&self, session: &LiveSession, now: Time) -> bool {
         if now >= self.limits.end(session.created, session.last_seen()) {
             return false;
@@ -170,7 +170,7 @@ impl SessionsView {
         session.last_seen.fetch_max(now.millis(), Ordering::Relaxed);
         let queued = session.queued.load(Ordering::Relaxed);
         let is_due = now.since(Time::from_millis(queued)) >= SAVE_EVERY.min(self.limits.idle / 4);
-        // Of several requests at the same time, one queues the use.
+        // Only one of several concurrent requests queues the use.
         if is_due && session.queued.compare_exchange(queued, now.millis(), Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
             let mut unsaved = self.unsaved_uses.lock();

@@ -1,4 +1,4 @@
-//! What the pages of the site show: the same that anybody may read as JSON, as values.
+//! What the site's pages show: the same public data as the JSON, as values.
 
 use std::sync::Arc;
 
@@ -15,15 +15,14 @@ pub struct SiteView {
     cache: CacheSlot<SiteFacts>,
 }
 
-/// What is public, as values.
 #[derive(Clone, Debug, Default)]
 pub struct SiteFacts {
     /// The bot's health; what counts as alive depends on the time.
     pub health: Health,
     pub stats: Stats,
-    /// The team, in the order in which it is shown.
+    /// The team, in display order.
     pub team: Vec<TeamMember>,
-    /// Five entries, drawn anew whenever something of all this changes.
+    /// Five entries, drawn again whenever any of this changes.
     pub reviews: Vec<FeedbackEntry>,
 }
 
@@ -32,7 +31,7 @@ impl SiteView {
         Self { sources: sources.clone(), cache: CacheSlot::new(CacheName::Site, sources) }
     }
 
-    /// The facts, from the store if need be; stale if the store cannot be asked.
+    /// The facts, from the store if needed; stale if the store cannot be reached.
     pub async fn get(&self) -> Result<Arc<Cached<SiteFacts>>> {
         if let Some(cached) = self.cache.get_fresh() {
             return Ok(cached);

@@ -1,5 +1,5 @@
-//! A body that is the same for everybody but for a few bytes in known places. It is compressed once; what a request puts in goes
-//! between the compressed pieces as it is, so that no request pays for the whole.
+//! A body that is the same for everyone except for a few bytes in known places. It is compressed once; what a request inserts
+//! goes between the compressed pieces uncompressed, so that no request pays for the whole body.
 
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
@@ -9,22 +9,22 @@ use crc32fast::Hasher;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 
-/// The begin of gzip data without a name and a time (RFC 1952).
+/// The start of gzip data without a name and a time (RFC 1952).
 const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
 /// An empty last block (RFC 1951).
 const LAST_BLOCK: [u8; 2] = [3, 0];
 
-/// The body and the places in it. A clone shares all of it.
+/// The body and the places in it. Clones share all of it.
 #[derive(Clone, Debug)]
 pub struct SplicedBody {
     plain: Bytes,
-    /// Where something may be put in, in ascending order.
+    /// Where text may be inserted, in ascending order.
     cuts: Vec<usize>,
-    /// Empty until a client asks; `None` if it does not pay.
+    /// Empty until a client asks; `None` if it isn't worth it.
     compressed: Arc<OnceLock<Option<Vec<CompressedPiece>>>>,
 }
 
-/// The part of the body between two places: whole blocks, none of which is the last or looks back beyond the piece.
+/// The part of the body between two places: whole blocks, none of which is the last or refers back beyond the piece.
 #[derive(Debug)]
 struct CompressedPiece {
     blocks: Vec<u8>,
@@ -33,13 +33,13 @@ struct CompressedPiece {
 }
 
 impl SplicedBody {
-    /// A body with these places; one that is not in it counts as its end.
+    /// A body with these places; one that is outside it counts as its end.
     pub fn new(plain: Bytes, cuts: Vec<usize>) -> Self {
         let cuts = cuts.into_iter().map(|cut| cut.min(plain.len())).collect();
         Self { plain, cuts, compressed: Arc::default() }
     }
 
-    /// The body with each of these texts in its place.
+    /// The body with each of these texts inserted.
     pub fn with(&self, texts: &[&str]) -> Bytes {
         let mut body = Vec::with_capacity(self.plain.len() + texts.iter().map(|text| text.len()).sum::<usize>());
         for (piece, text) in self.pieces().zip(texts.iter().copied().chain([""])) {
@@ -49,7 +49,7 @@ impl SplicedBody {
         body.into()
     }
 
-    /// The same, compressed. `None` if compression does not pay, or was not asked for with [`Self::compress`].
+    /// The same, compressed. `None` if compression isn't worth it, or was not requested with [`Self::compress`].
     pub fn gzip_with(&self, texts: &[&str]) -> Option<Bytes> {
         let pieces = self.compressed.get()?.as_ref()?;
         let mut body = GZIP_HEADER.to_vec();
@@ -72,17 +72,17 @@ impl SplicedBody {
         }
         body.extend_from_slice(&LAST_BLOCK);
         body.extend_from_slice(&checksum.finalize().to_le_bytes());
-        // Its lowest 32 bits, as the format asks.
+        // Its lowest 32 bits, as the format requires.
         body.extend_from_slice(&length.to_le_bytes()[..4]);
         Some(body.into())
     }
 
-    /// Whether it was compressed, or found not to pay.
+    /// Whether it was compressed, or found not to be worth it.
     pub fn is_compressed(&self) -> bool {
         self.compressed.get().is_some()
     }
 
-    /// Compresses it, unless that was done before: nothing for a task of the runtime.
+    /// Compresses it, unless that has been done. Too slow for a task on the runtime.
     pub fn compress(&self) {
         self.compressed.get_or_init(|| {
             let pieces = self.pieces().map(compress).collect::<std::io::Result<Vec<_>>>().ok()?;
@@ -117,7 +117,7 @@ mod tests {
 
     fn decompressed(gzip: &[u8]) -> String {
         let mut text = String::new();
-        // It refuses a wrong checksum, a wrong length, and what ends too early.
+        // It refuses a wrong checksum, a wrong length, and truncated data.
         flate2::read::GzDecoder::new(gzip).read_to_string(&mut text).unwrap();
         text
     }

@@ -26,7 +26,7 @@ impl StatsView {
         self.cache.with_fresh(hit)
     }
 
-    /// The response, from the store if need be; stale if the store cannot be asked.
+    /// The response, from the store if needed; stale if the store cannot be reached.
     pub async fn get(&self) -> Result<Arc<Cached<TaggedBody>>> {
         if let Some(cached) = self.cache.get_fresh() {
             return Ok(cached);
@@ -37,7 +37,7 @@ impl StatsView {
 
     async fn read(&self) -> Result<Arc<Cached<TaggedBody>>> {
         let mut read = CacheRead::begin(&self.sources);
-        // Whatever changes one of the numbers names this topic. Heartbeats and feedback change more, and do so more often.
+        // Everything that changes one of the numbers names this topic. Heartbeats and feedback change more, and more often.
         let stats = read.depend_on([Topic::Stats]).stats().await?;
         Ok(self.cache.insert(read, TaggedBody::new(stats::totals(stats))))
     }

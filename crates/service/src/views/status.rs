@@ -1,4 +1,4 @@
-//! `GET /`: the status. All of it is cached as ready bytes except the two latencies, which are spliced in per request.
+//! `GET /`: the status. All of it is cached as finished bytes except the two latencies, which are spliced in per request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,14 +19,14 @@ pub struct StatusView {
     cache: CacheSlot<StatusResponse>,
 }
 
-/// The bot's health, and the response made of it.
+/// The bot's health, and the response built from it.
 pub(super) struct StatusResponse {
     health: Health,
     version: Version,
     rendered: ArcSwap<RenderedStatus>,
 }
 
-/// The body without the two latencies. It expires: the text of the uptime changes, and a silent process counts as gone.
+/// The body without the two latencies. It expires, because the text of the uptime changes and a silent process counts as gone.
 struct RenderedStatus {
     expires: Time,
     is_online: bool,
@@ -43,7 +43,7 @@ impl StatusView {
         self.cache.with_fresh(|cached| Some(cached.body(now, latencies)))
     }
 
-    /// The response, from the store if need be; from the last known health if the store cannot be asked.
+    /// The response, from the store if needed; from the last known health if the store cannot be reached.
     pub async fn get(&self, latencies: impl Fn() -> (Option<f64>, Duration)) -> Result<Bytes> {
         if let Some(body) = self.cached(self.sources.clock.now(), &latencies) {
             return Ok(body);
@@ -53,12 +53,12 @@ impl StatusView {
         Ok(cached.body(self.sources.clock.now(), latencies))
     }
 
-    /// Whether a process of the bot is alive, by what was last known; `None` before anything is.
+    /// Whether a bot process is alive, as last known; `None` if nothing is known yet.
     pub fn bot_is_online(&self) -> Option<bool> {
         self.cache.with_any(|cached| cached.current(self.sources.clock.now()).is_online)
     }
 
-    /// Looks at the bot's health, as it was last known; `None` before anything is.
+    /// Uses the bot's last known health; `None` if nothing is known yet.
     pub fn last_known_health<R>(&self, look: impl FnOnce(&Health) -> R) -> Option<R> {
         self.cache.with_any(|cached| look(&cached.health))
     }
@@ -85,15 +85,15 @@ impl Warm for StatusView {
 }
 
 impl StatusResponse {
-    /// The whole body. Bytes that have expired are rendered again from the same health, also while the store is away: a bot that
-    /// falls silent during an outage must not look alive.
+    /// The whole body. Expired bytes are rendered again from the same health, even while the store is away: a bot that falls
+    /// silent during an outage must not look alive.
     fn body(&self, now: Time, latencies: impl FnOnce() -> (Option<f64>, Duration)) -> Bytes {
         let rendered = self.current(now);
         let (response, process) = latencies();
         rendered.body.with_latencies(response, process)
     }
 
-    /// What is rendered, again if it has expired.
+    /// The rendered status, rendered again if it has expired.
     fn current(&self, now: Time) -> Guard<Arc<RenderedStatus>> {
         let rendered = self.rendered.load();
         if now < rendered.expires {

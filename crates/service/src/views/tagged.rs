@@ -1,4 +1,4 @@
-//! A body with its `ETag`: clients that have it may ask whether it is still the same.
+//! A body with its `ETag`, so that clients can check whether their copy is current.
 
 use std::fmt::Write;
 
@@ -8,7 +8,6 @@ use http::HeaderValue;
 
 use super::compressible::CompressibleBody;
 
-/// A response that is ready to send.
 #[derive(Debug)]
 pub struct TaggedBody {
     pub body: CompressibleBody,
@@ -18,9 +17,9 @@ pub struct TaggedBody {
 /// The `ETag`s of one body.
 #[derive(Debug)]
 pub struct EntityTags {
-    /// Changes with the body; with its quotes.
+    /// Changes with the body; includes its quotes.
     plain: HeaderValue,
-    /// The same for the compressed body, which is another sequence of bytes.
+    /// The same for the compressed body, which has different bytes.
     gzip: HeaderValue,
 }
 
@@ -47,12 +46,12 @@ impl TaggedBody {
         Self { body: CompressibleBody::new(body), tags }
     }
 
-    /// The tags of this body with these texts in it, without a look at the whole body again.
+    /// The tags of this body with these texts inserted, without hashing the whole body again.
     pub fn tags_with(&self, texts: &[&str]) -> EntityTags {
         let mut context = digest::Context::new(&digest::SHA256);
         for text in [self.tags.plain.as_bytes()].into_iter().chain(texts.iter().map(|text| text.as_bytes())) {
             context.update(text);
-            // It is in no text that is shown on a page.
+            // It never appears in a page's text.
             context.update(&[0]);
         }
         EntityTags::new(&context.finish())

@@ -26,7 +26,7 @@ impl TeamView {
         self.cache.with_fresh(hit)
     }
 
-    /// The response, from the store if need be; stale if the store cannot be asked.
+    /// The response, from the store if needed; stale if the store cannot be reached.
     pub async fn get(&self) -> Result<Arc<Cached<TaggedBody>>> {
         if let Some(cached) = self.cache.get_fresh() {
             return Ok(cached);

@@ -1,4 +1,4 @@
-//! Cache warming: the public views are refreshed whether somebody asks or not. A new replica, or one whose data has just changed,
+//! Cache warming: the public views are refreshed whether or not anyone asks. A new replica, or one whose data has just changed,
 //! must be able to serve them from the cache when the store goes away.
 
 use std::panic::AssertUnwindSafe;
@@ -12,10 +12,10 @@ use super::Views;
 use super::cached::CacheSlot;
 
 const CHECK_EVERY: Duration = Duration::from_millis(250);
-/// After a refresh, the view is not refreshed again for this many checks: once per second at most, however often it changes.
+/// How many checks to skip after a refresh: a view is refreshed at most once per second, however often it changes.
 const PAUSE: u32 = 4;
 
-/// A view that can be refreshed before anybody asks.
+/// A view that can be refreshed before anyone asks.
 pub(super) trait Warm {
     type Value;
 
@@ -26,7 +26,7 @@ pub(super) trait Warm {
 }
 
 impl Views {
-    /// Keeps the public views in the cache; never ends. A slow store delays nobody but this task.
+    /// Keeps the public views cached. Never ends. A slow store delays only this task.
     pub async fn keep_warm(&self) {
         tokio::join!(
             keep_warm("team", &self.team),
@@ -37,7 +37,7 @@ impl Views {
         );
     }
 
-    /// Whether every public view could be served stale now, even if all of it changed this moment.
+    /// Whether every public view could be served stale now, even if all of it had just changed.
     pub fn are_warm(&self) -> bool {
         self.team.cache().was_valid_recently()
             && self.feedback.cache().was_valid_recently()
@@ -58,13 +58,13 @@ async fn keep_warm(name: &'static str, view: &impl Warm) {
             continue;
         }
         pause = PAUSE;
-        // A bug in one view must not leave its cache cold for the rest of the process's life.
+        // A bug in one view must not leave its cache cold for as long as the process lives.
         match AssertUnwindSafe(view.refresh()).catch_unwind().await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                debug!(view = name, %error, "a public view could not be refreshed; trying again in a second");
+                debug!(view = name, %error, "a public view could not be refreshed; retrying in a second");
             }
-            Err(_) => error!(view = name, "refreshing a public view panicked; trying again in a second"),
+            Err(_) => error!(view = name, "refreshing a public view panicked; retrying in a second"),
         }
     }
 }

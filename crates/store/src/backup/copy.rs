@@ -1,4 +1,4 @@
-//! A store is backed up into a pipe, restored from it into another store, and both are read again and compared before the commit.
+//! Backs a store up into a pipe, restores it into another store, and reads both again to compare them before the commit.
 
 use std::io::{PipeReader, PipeWriter};
 use std::path::Path;
@@ -18,20 +18,17 @@ use super::value::{self, Checksum};
 use super::{BackupError, BackupOptions, BackupSource, BackupWatch, Progress, Stage};
 use crate::{Result, StoreError};
 
-/// What to copy.
 #[derive(Clone, Debug)]
 pub struct CopyOptions {
-    /// The URL of the store that has the data.
+    /// The URL of the store to copy from.
     pub from: SecretString,
-    /// The URL of the store that takes it.
+    /// The URL of the store to copy to.
     pub to: SecretString,
     /// How long to keep trying to reach a database server.
     pub start_wait: Duration,
-    /// The time.
     pub now: Time,
 }
 
-/// What was copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyReport {
     /// Each table with its rows and their checksum, the same on both sides.
@@ -45,13 +42,13 @@ pub struct CopyReport {
 /// Why nothing was copied.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum CopyError {
-    /// It would not have been right.
+    /// It would not have been safe.
     #[error("{0}")]
     Refused(String),
-    /// The store that has the data did not do what it was asked.
+    /// The source failed.
     #[error("the source {}", said(.0))]
     Source(StoreError),
-    /// The store that takes the data did not do what it was asked.
+    /// The destination failed.
     #[error("the destination {}", said(.0))]
     Destination(StoreError),
 }
@@ -78,11 +75,10 @@ fn refused<T>(why: impl Into<String>) -> std::result::Result<T, BackupError> {
     Err(BackupError::Refused(why.into()))
 }
 
-/// What both sides are told.
 #[derive(Clone)]
 struct CopyPlan {
     what: CopyOptions,
-    /// Two addresses may lead to one database: it takes this mark only once.
+    /// Two addresses may lead to one database, which accepts this mark only once.
     mark: i64,
     takes_all_text: bool,
 }
@@ -107,7 +103,7 @@ pub async fn copy(what: &CopyOptions, watch: &mut dyn BackupWatch) -> std::resul
     let (reader, writer) = std::io::pipe().map_err(no_pipe)?;
     let sending = plan.clone();
     let ((go_on, told), (answer, meant)) = (mpsc::channel(1), oneshot::channel());
-    // On a thread of its own, because a pipe blocks.
+    // On its own thread, because a pipe blocks.
     let source = std::thread::Builder::new().spawn(move || send(&sending, writer, told, answer)).map_err(no_pipe)?;
     let copied = match take(&plan, reader, watch).await {
         Ok(taken) => finish(taken, &go_on, meant).await,
@@ -123,13 +119,13 @@ pub async fn copy(what: &CopyOptions, watch: &mut dyn BackupWatch) -> std::resul
     }
 }
 
-/// Has the source read once more, compares, and commits. The source is let go only afterwards.
+/// Has the source read again, compares, and commits. Only then is the source released.
 async fn finish(
     (mut destination, end, found): Uncommitted,
     go_on: &mpsc::Sender<()>,
     meant: oneshot::Receiver<Sums>,
 ) -> std::result::Result<CopyReport, CopyError> {
-    let unread = "the source could not be read once more";
+    let unread = "the source could not be read again";
     go_on.send(()).await.map_err(|_| CopyError::Refused(unread.to_owned()))?;
     let meant = meant.await.map_err(|_| CopyError::Refused(unread.to_owned()))?;
     let report = compare(&meant, &found)?;
@@ -137,7 +133,7 @@ async fn finish(
     Ok(report)
 }
 
-const SAME: &str = "--from and --to name the same store; give --to another one, which is empty";
+const SAME: &str = "--from and --to name the same store; point --to at a different, empty one";
 
 fn is_same_file(one: &Path, other: &Path) -> bool {
     #[cfg(unix)]
@@ -152,8 +148,8 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// Backs the source up into the pipe, and reads it once more when told: a service may have been at work. The source
-/// stays locked until the channel is dropped.
+/// Backs the source up into the pipe, and reads it again when told, because a service may have been running. The source stays
+/// locked until the channel is dropped.
 fn send(
     plan: &CopyPlan,
     pipe: PipeWriter,
@@ -171,7 +167,7 @@ fn send(
         drop(source.write(pipe, closed, &mut |_: Progress<'_>| ()).await?);
         if told.recv().await.is_some() {
             source.store.freeze().await?;
-            // If nobody takes it, the copy was broken off.
+            // If nobody receives it, the copy was interrupted.
             let _ = answer.send(Sums::of(source.store.as_mut(), plan.takes_all_text, &mut |_, _| ()).await?);
             told.recv().await;
         }
@@ -181,7 +177,7 @@ fn send(
 
 type Uncommitted = (Box<dyn Side>, RestoreEnd, Sums);
 
-/// Restores what comes out of the pipe, but for the commit. If there is no source, no destination is made.
+/// Restores what comes out of the pipe, up to the commit. Without a source, no destination is created.
 async fn take(
     plan: &CopyPlan,
     pipe: PipeReader,
@@ -196,7 +192,7 @@ async fn take(
     store.begin().await?;
     if let Some(table) = store.find_own_data().await? {
         return refused(format!(
-            "the destination already has data of its own (in the table `{table}`), and nothing was changed: give --to an empty \
+            "the destination already has data (in the table `{table}`), and nothing was changed: point --to at an empty \
              database, or a file that does not exist"
         ));
     }
@@ -242,17 +238,17 @@ fn compare(meant: &Sums, found: &Sums) -> std::result::Result<CopyReport, CopyEr
     let (mut context, mut differing) = (digest::Context::new(&digest::SHA256), Vec::new());
     for ((table, meant), found) in TABLES.iter().zip(&meant.tables).zip(&found.tables) {
         if meant.rows != found.rows {
-            differing.push(format!("{} has {} rows, and {} in the source", table.name, found.rows, meant.rows));
+            differing.push(format!("{} has {} rows, but {} in the source", table.name, found.rows, meant.rows));
         } else if meant != found {
-            differing.push(format!("{} has other contents than in the source", table.name));
+            differing.push(format!("{} has different contents from the source", table.name));
         }
         context.update(format!("{} {} {}\n", table.name, meant.rows, meant.text()).as_bytes());
         report.tables.push((table.name, meant.rows, meant.text()));
     }
     if !differing.is_empty() {
         return Err(CopyError::Refused(format!(
-            "the copy is not equal to the source, and nothing was copied: {}. Stop every service that uses one of the two, and run \
-             this again",
+            "the copy does not match the source, and nothing was copied: {}. Stop every service that uses either store, and \
+             run this again",
             differing.join("; ")
         )));
     }

@@ -1,5 +1,5 @@
-//! A backup: a line that says what it is, a line of JSON that says what is in it, the rows of each table in the order that this line
-//! gives, and SHA-256 over all of that. It is the same for every store.
+//! The format of a backup: a line that says what it is, a line of JSON that describes the contents, the rows of each table in
+//! that order, and a SHA-256 over all of it. It is the same for every store.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
@@ -14,13 +14,13 @@ use crate::schema_version::{EQUAL, makes};
 use crate::{postgres, sqlite};
 
 const NAME: &str = "bot-companion backup ";
-/// Which format this release writes, and the newest that it reads. Format 1 names the schemas of both kinds of store.
+/// The format that this release writes, and the newest it reads. Format 1 names the schemas of both kinds of store.
 const FORMAT: u32 = 2;
-/// A header is a few kilobytes.
+/// A header has a few kilobytes.
 const LONGEST_HEADER: usize = 1 << 20;
-/// A row is a few kilobytes, or a few hundred with a long list of guilds.
+/// A row has a few kilobytes, or a few hundred with a long list of guilds.
 const LONGEST_ROW: usize = 64 << 20;
-/// A release is a few numbers, and perhaps a word.
+/// A release has a few numbers, and possibly a word.
 const LONGEST_RELEASE: usize = 64;
 const SQLITE: &str = "SQLite";
 const POSTGRESQL: &str = "PostgreSQL";
@@ -29,36 +29,34 @@ const LATEST: u64 = 253_402_300_799_999;
 const OTHER_TABLES: &str = "its tables are not those of its schema";
 const CHECKSUM: usize = digest::SHA256_OUTPUT_LEN;
 
-/// What a backup says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackupHeader {
     /// The release that wrote it.
     pub release: String,
     /// When it was taken, in milliseconds since 1970.
     pub taken: u64,
-    /// The kind of store that it was taken from.
+    /// The kind of store it was taken from.
     pub store: String,
     /// The version of that store's schema.
     pub schema: usize,
-    /// The last number that was drawn for a version or a snapshot.
+    /// The last number drawn for a version or a snapshot.
     pub counter: i64,
-    /// The tables in their order.
+    /// The tables in order.
     pub tables: Vec<TableHeader>,
 }
 
 impl BackupHeader {
-    /// How many rows there are in all.
     pub fn rows(&self) -> u64 {
         self.tables.iter().fold(0, |sum: u64, table| sum.saturating_add(table.rows))
     }
 
-    /// The version of SQLite's or PostgreSQL's schema in which the rows are; `None` if there is no such version.
+    /// The version of SQLite's or PostgreSQL's schema that the rows are in; `None` if there is no such version.
     pub(super) fn version(&self, of_sqlite: bool) -> Option<usize> {
         let own = |pair: &&(usize, usize)| self.schema == if self.store == SQLITE { pair.0 } else { pair.1 };
         EQUAL.iter().rfind(own).map(|pair| if of_sqlite { pair.0 } else { pair.1 })
     }
 
-    /// Whether the tables are those of its schema. Their names are SQL afterwards.
+    /// Whether it has exactly its schema's tables. Afterwards their names are used in SQL.
     fn has_its_tables(&self) -> bool {
         let steps = if self.store == SQLITE {
             sqlite::migrations::steps_to(self.schema)
@@ -70,7 +68,7 @@ impl BackupHeader {
         found == expected && self.tables.len() == expected.len()
     }
 
-    /// What no backup of ours says, if it says such a thing. After this, the header can be shown as it is.
+    /// Something that no backup of ours says, if there is any. After this check, the header can be shown as is.
     fn implausible(&self) -> Option<&'static str> {
         let is_of_release = |character: char| character.is_ascii_alphanumeric() || ".+-".contains(character);
         if !(1..=LONGEST_RELEASE).contains(&self.release.len()) || !self.release.chars().all(is_of_release) {
@@ -83,20 +81,16 @@ impl BackupHeader {
             return Some("its header says that it was taken after the year 9999");
         }
         if !numbers::is_plausible(self.counter) {
-            return Some("its header has a counter that no store reaches");
+            return Some("its header has an impossible counter");
         }
         None
     }
 }
 
-/// What a backup says of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableHeader {
-    /// Its name.
     pub name: String,
-    /// Its columns.
     pub columns: Vec<String>,
-    /// How many rows the backup has.
     pub rows: u64,
 }
 
@@ -105,7 +99,7 @@ impl TableHeader {
         Self { name: table.name.to_owned(), columns: table.names().map(ToOwned::to_owned).collect(), rows }
     }
 
-    /// Refuses columns other than those of the stored table. SQLite would also take a row's number by any of its names.
+    /// Refuses columns other than those of the stored table. SQLite would also accept any of the names for a row's number.
     pub(super) fn expect_columns(&self, stored: &[String]) -> Result<(), BackupError> {
         let is_passing = |column: &&String| PASSING.contains(&(self.name.as_str(), column.as_str()));
         let sequences = TABLES.iter().filter(|table| table.name == self.name).flat_map(|table| table.columns);
@@ -116,13 +110,12 @@ impl TableHeader {
         if found == expected && self.columns.len() == expected.len() { Ok(()) } else { damaged(OTHER_TABLES) }
     }
 
-    /// What a row of it has in a column.
+    /// The value of a row in a column.
     pub(super) fn cell<'a>(&self, row: &'a Row, column: &str) -> Option<&'a CellValue> {
         row.get(self.columns.iter().position(|name| name == column)?)
     }
 }
 
-/// Writes a backup.
 pub(super) struct BackupWriter<W> {
     out: W,
     digest: Context,
@@ -145,7 +138,7 @@ impl<W: Write> BackupWriter<W> {
         self.put(&bytes)
     }
 
-    /// Writes the checksum, and gives what was written to.
+    /// Writes the checksum, and returns the output.
     pub(super) fn finish(mut self) -> io::Result<W> {
         let checksum = self.digest.finish();
         self.out.write_all(checksum.as_ref())?;
@@ -164,9 +157,9 @@ pub(super) struct BackupReader<R> {
     from: R,
     digest: Context,
     pub(super) header: BackupHeader,
-    /// Of each column of each table.
+    /// For each column of each table.
     kinds: Vec<Vec<Option<ColumnKind>>>,
-    /// The table whose rows come next, and how many of them.
+    /// The table whose rows come next, and how many are left.
     table: usize,
     left: u64,
 }
@@ -181,7 +174,7 @@ impl<R: Read> BackupReader<R> {
             Some(1..=FORMAT) => {}
             Some(format) => {
                 return refused(format!(
-                    "the backup has the format {format}, and this release knows only up to {FORMAT}: it was written by a newer \
+                    "the backup has format {format}, but this release only supports up to {FORMAT}: it was written by a newer \
                      release; restore it with that one"
                 ));
             }
@@ -211,7 +204,7 @@ impl<R: Read> BackupReader<R> {
         Ok(Self { from, digest, header, kinds, table: 0, left })
     }
 
-    /// The next row and the index of its table; `None` at the end, once the checksum was compared.
+    /// The next row and the index of its table; `None` at the end, after the checksum was compared.
     pub(super) fn next(&mut self) -> Result<Option<(usize, Row)>, BackupError> {
         while self.left == 0 {
             self.table += 1;
@@ -224,18 +217,18 @@ impl<R: Read> BackupReader<R> {
         let mut length = [0; 4];
         self.take(&mut length)?;
         let length = usize::try_from(u32::from_be_bytes(length)).ok().filter(|length| *length <= LONGEST_ROW);
-        let Some(length) = length else { return damaged("a row has a length that no row has") };
+        let Some(length) = length else { return damaged("a row has an impossible length") };
         let mut bytes = vec![0; length];
         self.take(&mut bytes)?;
         let (Some(table), Some(kinds)) = (self.header.tables.get(self.table), self.kinds.get(self.table)) else {
-            return damaged("it has a table too many");
+            return damaged("it has an extra table");
         };
         let Some(row) = value::decode(&bytes, kinds.len()).filter(|row| fits(kinds, row)) else {
             return damaged(&format!("a row of the table `{}` cannot be read", table.name));
         };
         if let Some(column) = numbers::find_absurd(table, kinds, &row) {
             let name = &table.name;
-            return damaged(&format!("the table `{name}` has a number in the column `{column}` that no store reaches"));
+            return damaged(&format!("the table `{name}` has an impossible number in the column `{column}`"));
         }
         Ok(Some((self.table, row)))
     }
@@ -248,7 +241,7 @@ impl<R: Read> BackupReader<R> {
         }
         match self.from.read(&mut [0; 1]) {
             Ok(0) => Ok(()),
-            Ok(_) => damaged("something follows after its end"),
+            Ok(_) => damaged("there is data after its end"),
             Err(error) => Err(BackupError::File(error.to_string())),
         }
     }
@@ -260,7 +253,6 @@ impl<R: Read> BackupReader<R> {
     }
 }
 
-/// The newest version of the schema of a kind of store.
 pub(super) fn newest(store: &str) -> usize {
     if store == SQLITE { sqlite::migrations::NEWEST } else { postgres::migrations::NEWEST }
 }
@@ -275,7 +267,7 @@ fn parse(header: &str) -> Option<BackupHeader> {
     serde_json::from_value(header).ok()
 }
 
-/// Whether each value is what its column holds. Of a column that the newest schema does not have, the store finds out.
+/// Whether each value fits its column. For a column that the newest schema does not have, the store finds out.
 fn fits(kinds: &[Option<ColumnKind>], row: &Row) -> bool {
     let fits = |(kind, value): (&Option<ColumnKind>, &CellValue)| match (kind, value) {
         (None, _) | (_, CellValue::Null) => true,
@@ -288,7 +280,7 @@ fn fits(kinds: &[Option<ColumnKind>], row: &Row) -> bool {
     row.len() == kinds.len() && kinds.iter().zip(row).all(fits)
 }
 
-/// A line without its end; `None` if it is longer than this, or no text.
+/// A line without its end; `None` if it is longer than this, or not text.
 fn line(from: &mut impl Read, digest: &mut Context, most: usize) -> Result<Option<String>, BackupError> {
     let (mut bytes, mut byte) = (Vec::new(), [0]);
     loop {

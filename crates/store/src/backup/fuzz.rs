@@ -1,4 +1,4 @@
-//! Fuzz tests of backup files: somebody may send an operator one.
+//! Fuzz tests of backup files, because an operator may be sent a malicious one.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use super::tables::TABLES;
 use super::value::{self, CellValue, ColumnKind, Row};
 use super::{BackupError, numbers};
 
-/// A whole backup with a row in each table, and one without any.
+/// A complete backup with a row in each table, and one without any.
 static SAMPLES: LazyLock<[&'static [u8]; 2]> = LazyLock::new(|| [1, 0].map(|rows| backup(rows).leak() as &[u8]));
 
 fn backup(rows: u64) -> Vec<u8> {
@@ -41,7 +41,7 @@ fn cell(kind: ColumnKind) -> CellValue {
     }
 }
 
-/// Reads all of it: the header and the rows.
+/// Reads the header and all rows.
 fn read(bytes: &[u8]) -> Result<(BackupHeader, Vec<(usize, Row)>), BackupError> {
     let (mut reader, mut rows) = (BackupReader::begin(bytes)?, Vec::new());
     while let Some(row) = reader.next()? {
@@ -50,7 +50,7 @@ fn read(bytes: &[u8]) -> Result<(BackupHeader, Vec<(usize, Row)>), BackupError> 
     Ok((reader.header, rows))
 }
 
-/// With the right checksum at its end, so that what is damaged is not noticed by that alone.
+/// With the right checksum at the end, so that damage is not caught by that alone.
 fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.truncate(bytes.len().saturating_sub(SHA256_OUTPUT_LEN));
     let checksum = digest(&SHA256, &bytes);

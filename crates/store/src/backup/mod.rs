@@ -1,6 +1,6 @@
-//! The one way in which data leaves a store and enters one. A backup is taken while the service runs, and restored into a store of
-//! either kind: by [`restore()`] from a file, by [`copy()`] from a pipe whose other end another store is backed up to. It is loaded into
-//! the schema that it was made with, and migrated from there.
+//! The only way that data leaves or enters a store. A backup is taken while the service runs, and restored into either kind of
+//! store: by [`restore()`] from a file, or by [`copy()`] from a pipe that another store is backed up into. It is loaded into
+//! the schema it was made with, and migrated from there.
 
 mod copy;
 pub(crate) mod format;
@@ -35,35 +35,30 @@ use self::tables::TABLES;
 use self::value::{CellValue, Row};
 use super::{HeldGrant, SealedGrant, StoreError, postgres, sqlite};
 
-/// What to back up.
 #[derive(Clone, Debug)]
 pub struct BackupOptions {
-    /// The URL of the store.
     pub url: SecretString,
     /// How long to keep trying to reach a database server.
     pub start_wait: Duration,
-    /// The time.
     pub now: Time,
 }
 
 /// Why there is no backup, or why it was not restored.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum BackupError {
-    /// It would not have been right.
+    /// It would not have been safe.
     #[error("{0}")]
     Refused(String),
     /// The file cannot be read or written.
     #[error("the file {0}")]
     File(String),
-    /// Nobody takes what is written.
-    #[error("the backup could not be written to standard output: {0}. What arrived is not a whole backup")]
+    /// The output is no longer read.
+    #[error("the backup could not be written to standard output: {0}. What arrived is not a complete backup")]
     Output(String),
-    /// The store did not do what it was asked.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// What is being done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Rows are read or written.
@@ -72,18 +67,16 @@ pub enum Stage {
     Comparing,
 }
 
-/// How far it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress<'a> {
     pub stage: Stage,
     pub table: &'a str,
-    /// How many rows are done.
     pub rows: u64,
-    /// How many there are.
+    /// The total number of rows.
     pub of: u64,
 }
 
-/// Follows a backup, a restoration or a copy.
+/// Follows a backup, a restore or a copy.
 pub trait BackupWatch: Send {
     fn progress(&mut self, progress: Progress<'_>);
     /// This grant is in the backup.
@@ -96,7 +89,7 @@ impl<F: FnMut(Progress<'_>) + Send> BackupWatch for F {
     }
 }
 
-/// The grant in a row of a table that has such.
+/// The grant in a row, if its table has grants.
 fn grant_of(table: &TableHeader, row: &Row) -> Option<HeldGrant> {
     let user = match table.name.as_str() {
         "users" => "id",
@@ -115,8 +108,8 @@ fn snowflake(number: i64) -> Option<Snowflake> {
     u64::try_from(number).ok().and_then(Snowflake::new)
 }
 
-/// Writes everything into a file that only its owner can read, reads it again, and gives it its name at the end; the file must not be
-/// there yet. All of it is of one moment; the service goes on meanwhile.
+/// Writes everything to a file that only its owner can read, reads it back, and only then gives it its name; the file must not
+/// exist yet. The backup is a consistent snapshot, and the service keeps running.
 pub async fn back_up(
     what: &BackupOptions,
     file: &Path,
@@ -133,13 +126,13 @@ pub async fn back_up(
         Err(error) => Err(error),
     };
     if written.is_err() {
-        // It may not even have been made.
+        // It may not even have been created.
         let _ = fs::remove_file(&part);
     }
     written
 }
 
-/// Writes everything to `out` and nowhere else. Nobody reads it again: whoever restores it compares its checksum.
+/// Writes everything to `out` only. It is not read back; `restore` verifies its checksum.
 pub async fn back_up_to(
     what: &BackupOptions,
     out: impl Write,
@@ -151,14 +144,14 @@ pub async fn back_up_to(
     Ok(source.header)
 }
 
-/// A frozen store, and what its backup says of itself.
+/// A frozen store, and the header of its backup.
 struct BackupSource {
     store: Box<dyn Side>,
     header: BackupHeader,
 }
 
 impl BackupSource {
-    /// If it is for this command `alone`, nobody else may use the store.
+    /// With `alone`, nobody else may be using the store.
     async fn open(what: &BackupOptions, alone: bool) -> Result<Self, BackupError> {
         super::check(&what.url).map_err(|problem| BackupError::Refused(format!("store.url: {problem}")))?;
         let mut store = match super::local_file(&what.url) {
@@ -180,8 +173,8 @@ impl BackupSource {
         };
         if !numbers::is_plausible(header.counter) {
             return Err(BackupError::Refused(format!(
-                "the store counts from {}, which no store reaches by itself: it was restored from a backup that was tampered with. \
-                 Restore a good backup with `restore --replace`, which heals it",
+                "the store counts from {}, which no store reaches on its own: it was restored from a tampered backup. Restore \
+                 a good backup with `restore --replace` to fix it",
                 header.counter
             )));
         }
@@ -191,7 +184,7 @@ impl BackupSource {
         Ok(Self { store, header })
     }
 
-    /// Writes everything, and gives what was written to.
+    /// Writes everything, and returns the output.
     async fn write<W: Write>(
         &mut self,
         out: W,
@@ -230,16 +223,16 @@ async fn write_file(
     std::os::unix::fs::OpenOptionsExt::mode(&mut open, 0o600);
     let file = open.write(true).create_new(true).open(part).map_err(wrong)?;
     source.write(file, wrong, watch).await?.sync_all().map_err(wrong)?;
-    // What is on the disk is what was meant.
+    // The file on disk must match what was written.
     let mut reader = open_backup(part)?;
     while reader.next()?.is_some() {}
     if reader.header != source.header {
-        return Err(BackupError::Refused("what was written is not what was meant; check the disk".to_owned()));
+        return Err(BackupError::Refused("what was written does not match the data; check the disk".to_owned()));
     }
     Ok(source.header)
 }
 
-/// Gives the file its name, also if the power is cut now. What got this name meanwhile stays.
+/// Gives the file its name, durably. A file that got this name in the meantime stays.
 fn publish(part: &Path, file: &Path) -> Result<(), BackupError> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let named = match fs::hard_link(part, file) {
@@ -258,7 +251,7 @@ fn open_backup(path: &Path) -> Result<BackupReader<BufReader<File>>, BackupError
 }
 
 fn is_there(file: &Path) -> BackupError {
-    BackupError::Refused(format!("{} is there already; name another file", file.display()))
+    BackupError::Refused(format!("{} already exists; name another file", file.display()))
 }
 
 fn cannot(what: &str, path: &Path, error: &std::io::Error) -> BackupError {

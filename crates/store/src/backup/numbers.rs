@@ -1,10 +1,10 @@
-//! The numbers of a backup that only ever grow. Whoever can write a backup can set them, and a number near the end of its range would
-//! leave the store no next one.
+//! The numbers in a backup that only ever grow. Anyone who can write a backup can set them, and a number near the end of its
+//! range would leave the store no next one.
 
 use super::format::TableHeader;
 use super::value::{CellValue, ColumnKind, Row};
 
-/// No store comes this far by itself: a million numbers per second would take 285 years.
+/// No store gets this far on its own: at a million numbers per second it would take 285 years.
 pub(super) const LARGEST: i64 = 1 << 53;
 
 /// Columns with numbers of the store's counter.
@@ -17,7 +17,7 @@ const COUNTED: [(&str, &str); 7] = [
     ("guilds", "snapshot"),
     ("guild_staff", "snapshot"),
 ];
-/// Columns in which the next number is the largest and one.
+/// Columns whose next number is the largest plus one.
 const NUMBERED: [(&str, &str); 2] = [("incidents", "id"), ("announcements", "id")];
 
 /// Whether a store can have drawn this number.
@@ -25,7 +25,7 @@ pub(super) fn is_plausible(number: i64) -> bool {
     (0..=LARGEST).contains(&number)
 }
 
-/// The column of a row whose number no store can have drawn, if there is one.
+/// The column of a row whose number no store can have drawn, if any.
 pub(super) fn find_absurd<'a>(table: &'a TableHeader, kinds: &[Option<ColumnKind>], row: &Row) -> Option<&'a str> {
     let mut columns = table.columns.iter().zip(kinds).zip(row);
     let absurd = columns.find(|((column, kind), value)| {
@@ -45,8 +45,8 @@ pub(super) fn largest_counted(table: &TableHeader, row: &Row) -> i64 {
     })
 }
 
-/// Where counting goes on after a restoration: above the backup and, so that no number is drawn twice, above what the store has
-/// counted so far. A counter that no store reaches by itself came from a tampered backup, and a good one heals it.
+/// Where counting continues after a restore: above the backup and, so that no number is drawn twice, above what the store has
+/// counted so far. A counter that no store reaches on its own came from a tampered backup, and a good one repairs it.
 pub(super) fn counter_after(backup: i64, current: i64) -> i64 {
     if is_plausible(current) { backup.max(current) } else { backup }
 }

@@ -1,4 +1,4 @@
-//! A backup becomes a store again, all of it or nothing.
+//! Restores a backup, completely or not at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -19,48 +19,43 @@ use crate::columns::Column as _;
 use crate::person_places::{self, OnForget};
 use crate::{BotKey, Result, postgres, sqlite};
 
-/// What to restore, and where to.
 #[derive(Clone, Debug)]
 pub struct RestoreOptions {
-    /// The URL of the store.
     pub url: SecretString,
     /// How long to keep trying to reach a database server.
     pub start_wait: Duration,
-    /// The backup.
     pub file: PathBuf,
-    /// Whether what is in the store may go.
+    /// Whether existing data may be replaced.
     pub replace: bool,
-    /// Whether the sessions of the backup are good again.
+    /// Whether the backup's sessions become valid again.
     pub keep_sessions: bool,
-    /// The time.
     pub now: Time,
 }
 
-/// What was restored, and what of it is no longer as it was in the store before.
+/// What was restored, and how it differs from the store before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoreReport {
-    /// What the backup says of itself.
     pub header: BackupHeader,
-    /// Keys that work now and did not just before: unknown there, or revoked since the backup.
+    /// Keys that work now and did not before: unknown then, or revoked since the backup.
     pub keys_back: Vec<BotKey>,
-    /// Keys that worked just before and are unknown now: made since the backup.
+    /// Keys that worked before and are unknown now, because they were created after the backup.
     pub keys_gone: Vec<BotKey>,
-    /// Users who were blocked just before and are not any more.
+    /// Users who were blocked before and no longer are.
     pub blocks_gone: Vec<Snowflake>,
-    /// Users who are blocked now and were not just before.
+    /// Users who are blocked now and were not before.
     pub blocks_back: Vec<Snowflake>,
-    /// Users of the backup who were forgotten since it was taken: to be forgotten again.
+    /// Users in the backup who were forgotten after it was taken, and must be forgotten again.
     pub forget_again: Vec<Snowflake>,
-    /// How many sessions of the backup have ended.
+    /// How many of the backup's sessions were ended.
     pub sessions_ended: u64,
 }
 
-/// What of a store is compared.
+/// The parts of a store that are compared.
 #[derive(Default)]
 struct Compared {
     keys: BTreeMap<String, BotKey>,
     blocks: BTreeSet<Snowflake>,
-    /// With when they were forgotten last.
+    /// With the time when they were last forgotten.
     forgotten: BTreeMap<UserHash, i64>,
 }
 
@@ -112,7 +107,7 @@ fn time(value: &CellValue) -> Option<Time> {
     if let CellValue::Integer(number) = value { Time::restored(*number) } else { None }
 }
 
-/// Opens a store to put the rows of a backup into it.
+/// Opens a store to restore a backup into it.
 pub(super) async fn open(url: &SecretString, start_wait: Duration) -> Result<Box<dyn Side>> {
     match crate::local_file(url) {
         Some(path) => sqlite::backup::destination(path).await,
@@ -120,7 +115,7 @@ pub(super) async fn open(url: &SecretString, start_wait: Duration) -> Result<Box
     }
 }
 
-/// Restores a backup. The whole file is checked before anything is written, and what is written counts at the end or never.
+/// Restores a backup. The whole file is checked before anything is written, and what is written only counts at the end.
 pub async fn restore(
     what: &RestoreOptions,
     watch: &mut dyn BackupWatch,
@@ -142,17 +137,19 @@ pub async fn restore(
         && !what.replace
     {
         return Err(BackupError::Refused(format!(
-            "the store is not empty (it has rows in the table `{table}`), and nothing was changed: to have the backup in place \
-             of all that is in it, add --replace; a backup of it first is a good idea"
+            "the store is not empty (it has rows in the table `{table}`), and nothing was changed: to replace everything in \
+             it with the backup, add --replace; make a backup of it first"
         )));
     }
     let before = Compared::of(store.as_mut()).await?;
-    // Another time is another `users forget`, perhaps of what the bot had sent again before the backup.
+    // A different time means another `users forget`, perhaps for what the bot had sent again before the backup.
     let is_since = |(hash, since): &(&UserHash, &i64)| backup.forgotten.get(*hash) != Some(*since);
     let forgotten: BTreeSet<_> = before.forgotten.iter().filter(is_since).map(|(hash, _)| *hash).collect();
     let reader = open_backup(&what.file)?;
     if reader.header != header {
-        return Err(BackupError::Refused("the backup was changed while it was read; nothing was changed".to_owned()));
+        return Err(BackupError::Refused(
+            "the backup file changed while it was being read; nothing was restored".to_owned(),
+        ));
     }
     let mut forget_again = BTreeSet::new();
     let mut end = load(reader, store.as_mut(), watch, |table, row| {
@@ -169,7 +166,7 @@ pub async fn restore(
     Ok(report(header, &before, &backup, forget_again, if what.keep_sessions { 0 } else { sessions }))
 }
 
-/// Writes all rows into tables of the schema that they come from.
+/// Writes all rows into tables of the schema they come from.
 pub(super) async fn load(
     mut reader: BackupReader<impl Read>,
     store: &mut dyn Side,
@@ -194,7 +191,7 @@ pub(super) async fn load(
             }
             size += row.iter().map(CellValue::size).sum::<usize>();
             batch.push(row);
-            // At the end it compares the checksum, before anything counts.
+            // At the end this compares the checksum, before anything counts.
             next = reader.next()?;
             if batch.len() == ROWS || size >= BYTES || next.as_ref().is_none_or(|(of_table, _)| *of_table != index) {
                 done += batch.len() as u64;
@@ -208,7 +205,7 @@ pub(super) async fn load(
     Ok(RestoreEnd { version, counter, end_sessions: None, forgotten: Vec::new() })
 }
 
-/// Whom a row names, where forgetting them would change it.
+/// The person that a row names, if forgetting them would change it.
 fn person_of(table: &TableHeader, row: &Row) -> Option<Snowflake> {
     let place = person_places::in_table(&table.name).filter(|place| place.on_forget != OnForget::Keep)?;
     place.person(table.cell(row, place.id)?)
@@ -224,7 +221,7 @@ fn report(
     let works = |keys: &BTreeMap<String, BotKey>, id: &str| keys.get(id).is_some_and(|key| key.revoked.is_none());
     let only = |ours: &Compared, theirs: &Compared| -> Vec<BotKey> {
         let keys = ours.keys.values().filter(|key| works(&ours.keys, &key.id) && !works(&theirs.keys, &key.id));
-        // Of a key that was revoked, what is known of its revocation counts.
+        // For a revoked key, what is known about its revocation counts.
         keys.map(|key| theirs.keys.get(&key.id).unwrap_or(key).clone()).collect()
     };
     RestoreReport {

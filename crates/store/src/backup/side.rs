@@ -1,4 +1,4 @@
-//! What a store has to do to be backed up, or to take what a backup holds.
+//! What a store must do to be backed up, or to take in a backup.
 
 use async_trait::async_trait;
 use domain::Time;
@@ -11,21 +11,21 @@ use crate::{Result, StoreError};
 
 #[async_trait]
 pub(crate) trait Side: Send {
-    /// Which of the two schemas it has. Only SQLite stores every character.
+    /// Which of the two schemas it has. Only SQLite can store every character.
     fn is_sqlite(&self) -> bool;
-    /// Marks the store with a number for as long as it is open; `false` if it had that mark already.
+    /// Marks the store with a number for as long as it is open; `false` if it already had that mark.
     async fn mark(&mut self, number: i64) -> Result<bool>;
-    /// Freezes what is read: the store as it is at this moment, until this is called again.
+    /// Freezes reads: they see the store as of now, until this is called again.
     async fn freeze(&mut self) -> Result<()>;
-    /// The last number that was drawn for a version or a snapshot.
+    /// The last number drawn for a version or a snapshot.
     async fn counter(&mut self) -> Result<i64>;
-    /// How many rows are worth a backup.
+    /// How many rows to back up.
     async fn count(&mut self, table: &'static Table) -> Result<u64>;
     /// The next of these rows after this key, in its order; none at the end.
     async fn read(&mut self, table: &'static Table, after: Option<Row>) -> Result<Vec<Row>>;
-    /// Begins the one transaction in which everything is replaced, and makes the tables of a new store. Nobody else may use it.
+    /// Begins the one transaction that replaces everything, and creates the tables of a new store. Nobody else may use it.
     async fn begin(&mut self) -> Result<()>;
-    /// A table that a store which was never used does not have rows in, if there is one.
+    /// A table with rows that an unused store does not have, if any.
     async fn find_own_data(&mut self) -> Result<Option<&'static str>>;
     /// Leaves nothing but empty tables of this version of the schema.
     async fn make_room(&mut self, version: usize) -> Result<()>;
@@ -33,11 +33,11 @@ pub(crate) trait Side: Send {
     async fn columns(&mut self, table: &str) -> Result<Vec<String>>;
     /// Writes rows, matched by the names of their columns.
     async fn put(&mut self, table: &TableHeader, rows: Vec<Row>) -> Result<()>;
-    /// Brings the tables to the newest schema, and ends the transaction: all of it counts from now on.
+    /// Migrates the tables to the newest schema and commits.
     async fn commit(&mut self, end: RestoreEnd) -> Result<()>;
 }
 
-/// Walks over the rows of a table that are worth a backup, one batch after the other.
+/// Goes through the rows of a table to back up, batch by batch.
 pub(super) struct Batches {
     table: &'static Table,
     after: Option<Row>,
@@ -56,22 +56,22 @@ impl Batches {
     }
 }
 
-/// What comes after the last row.
+/// The last steps after all rows.
 #[derive(Clone, Debug)]
 pub(crate) struct RestoreEnd {
     /// The version of the schema that the rows are in.
     pub(crate) version: usize,
     /// The last number that counts as drawn.
     pub(crate) counter: i64,
-    /// If it is a time, all sessions end, and the grants are to be revoked from then on.
+    /// If set, all sessions end, and their grants are revoked from then on.
     pub(crate) end_sessions: Option<Time>,
-    /// Users who were forgotten since the backup, and the time that counts for it.
+    /// Users who were forgotten after the backup, and when.
     pub(crate) forgotten: Vec<(UserHash, Time)>,
 }
 
-/// Why a store that somebody uses is left alone.
+/// Why a store that is in use is left alone.
 pub(crate) fn in_use(by: &str) -> StoreError {
     StoreError::Failed(format!(
-        "the store is in use{by}, and nothing was changed: stop the service, all replicas of it"
+        "the store is in use{by}, and nothing was changed: stop the service and all its replicas"
     ))
 }

@@ -1,28 +1,28 @@
-//! The SQL that both stores understand, but for the way that they write a parameter and name the column of a sequence.
+//! SQL that both stores understand, except for how they write a parameter and name the column of a sequence.
 
 use super::tables::{STAGED, TABLES, Table, kind};
 use super::value::ColumnKind;
 
-/// At most so many rows are read or written at once.
+/// How many rows are read or written at once, at most.
 pub(super) const ROWS: usize = 4_000;
-/// At most about so much memory is read or written at once.
+/// Roughly how much memory is read or written at once, at most.
 pub(crate) const BYTES: usize = 4 << 20;
 
-/// Keeps the note of the last backup while the tables are made again, and brings it back.
+/// Keeps the record of the last backup while the tables are recreated, and brings it back.
 pub(crate) const KEEP_PROBE: &str = "CREATE TABLE probe_kept AS SELECT id, at FROM probe";
 pub(crate) const BRING_PROBE_BACK: &str =
     "INSERT INTO probe (id, at) SELECT id, at FROM probe_kept; DROP TABLE probe_kept";
 
 /// Where the SQL of the two stores differs.
 pub(crate) struct Dialect {
-    /// What stands before the number of a parameter.
+    /// The prefix of a parameter's number.
     pub(crate) parameter: char,
-    /// What a column of the kind `Sequence` is called, if not by its own name.
+    /// The name of a column of the kind `Sequence`, if it isn't its own.
     pub(crate) sequence: Option<&'static str>,
 }
 
 impl Dialect {
-    /// The columns by name, with commas between.
+    /// The column names, separated by commas.
     pub(crate) fn columns<'a>(&self, table: &str, columns: impl IntoIterator<Item = &'a str>) -> String {
         let named = columns.into_iter().map(|column| match (kind(table, column), self.sequence) {
             (Some(ColumnKind::Sequence), Some(name)) => name.to_owned(),
@@ -31,13 +31,13 @@ impl Dialect {
         named.collect::<Vec<_>>().join(", ")
     }
 
-    /// So many parameters, with commas between.
+    /// This many parameters, separated by commas.
     pub(crate) fn parameters(&self, count: usize) -> String {
         let numbered = (1..=count).map(|number| format!("{}{number}", self.parameter));
         numbered.collect::<Vec<_>>().join(", ")
     }
 
-    /// Reads the next rows in the order of the key; after a key, if there is one, which is the parameter.
+    /// Reads the next rows in key order; with `after`, those after the key given as a parameter.
     pub(crate) fn select(&self, table: &Table, after: bool) -> String {
         let name = table.name;
         let key = self.columns(name, table.names().take(table.key));
@@ -50,13 +50,12 @@ impl Dialect {
     }
 }
 
-/// Counts the rows.
 pub(crate) fn count(table: &Table) -> String {
     let condition = table.only.map_or_else(String::new, |only| format!(" WHERE {only}"));
     format!("SELECT count(*) FROM {}{condition}", table.name)
 }
 
-/// For each table the question whether it has rows that a store which was never used does not have.
+/// A query per table that asks whether it has rows that an unused store does not have.
 pub(crate) fn own_data_questions() -> impl Iterator<Item = (&'static str, String)> {
     let backed_up = TABLES.iter().map(|table| (table.name, table.unused));
     backed_up.chain(STAGED.map(|staged| (staged, None))).map(|(name, unused)| {

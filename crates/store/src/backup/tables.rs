@@ -1,26 +1,23 @@
-//! What is backed up: the tables with their columns, in an order in which whatever a row refers to comes before it. Both stores have
-//! them under the same names.
+//! What is backed up: the tables with their columns, ordered so that rows come after what they refer to. Both stores use the
+//! same names.
 
 use super::value::ColumnKind;
 
-/// A column.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TableColumn {
     pub(crate) name: &'static str,
     pub(crate) kind: ColumnKind,
 }
 
-/// A table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Table {
     pub(crate) name: &'static str,
-    /// The columns; those of the key come first, in its order.
+    /// The columns, starting with those of the key in its order.
     pub(crate) columns: &'static [TableColumn],
-    /// How many columns the key has.
     pub(crate) key: usize,
-    /// Which rows are worth a backup, if not all; a condition in SQL that both stores understand.
+    /// Which rows to back up, if not all; an SQL condition that both stores understand.
     pub(crate) only: Option<&'static str>,
-    /// Which rows a store has that was never used; a condition in SQL.
+    /// Which rows an unused store has; an SQL condition.
     pub(crate) unused: Option<&'static str>,
 }
 
@@ -36,20 +33,20 @@ pub(crate) fn kind(table: &str, column: &str) -> Option<ColumnKind> {
     table.columns.iter().find(|found| found.name == column).map(|found| found.kind)
 }
 
-/// Tables that are not backed up: the bot sends again what was being staged. They must be empty where data goes.
+/// Tables that are not backed up, because the bot resends what was being staged. They must be empty at the destination.
 pub(crate) const STAGED: [&str; 3] = ["staged_snapshots", "staged_kept", "staged_subscriptions"];
 
-/// A table that is not backed up, and may hold something where data goes: it is written to find out whether writing works.
+/// A table that is not backed up and may have rows at the destination: it is written to find out whether writing works.
 pub(crate) const PROBE: &str = "probe";
 
-/// Columns that are not backed up: no grant is being refreshed while the service is stopped, and no snapshot is being staged.
+/// Columns that are not backed up: while the service is stopped, no grant is being refreshed and no snapshot staged.
 pub(super) const PASSING: [(&str, &str); 2] = [("users", "refresh_until"), ("guilds", "carried")];
 
-/// Rows of other snapshots can be seen by nobody, and wait to be removed. As a comparison with a truth, so that no planner
-/// walks over the snapshots in its own order for it.
+/// Rows of other snapshots are invisible and waiting to be removed. Compared with a truth value, so that no planner goes
+/// through the snapshots in its own order for it.
 const OF_A_SHARD: &str = "(snapshot IN (SELECT snapshot FROM feed_shards)) IS TRUE";
 
-/// A table: its name, how many columns its key has, and the columns with their kinds.
+/// A table: its name, the number of its key columns, and the columns with their kinds.
 macro_rules! table {
     ($name:literal, $key:literal: $($column:ident $kind:ident),+) => {
         Table {
@@ -66,7 +63,7 @@ const fn of_shards(table: Table) -> Table {
     Table { only: Some(OF_A_SHARD), ..table }
 }
 
-/// All that is backed up.
+/// Everything that is backed up.
 pub(crate) const TABLES: &[Table] = &[
     table!("users", 1:
         id Integer, username Text, name Text, avatar Text, grant_sealed Bytes, grant_version Integer, list Text,

@@ -1,21 +1,20 @@
-//! What a row holds, in either store, and how it is encoded for a backup and for a checksum.
+//! The values in a row, in either store, and their encoding for backups and checksums.
 
 use aws_lc_rs::digest;
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ColumnKind {
     Integer,
     Real,
     Text,
     Bytes,
-    /// A number in the embedded store.
+    /// A number in SQLite.
     Boolean,
-    /// Which of the rows came first: a column of numbers, or in the embedded store the row's own number.
+    /// The order in which rows were added: a column of numbers or, in SQLite, the row's own number.
     Sequence,
 }
 
-/// One value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum CellValue {
     Null,
@@ -30,7 +29,7 @@ pub(crate) enum CellValue {
 pub(crate) type Row = Vec<CellValue>;
 
 impl CellValue {
-    /// About how much memory it takes.
+    /// Roughly how much memory it takes.
     pub(crate) fn size(&self) -> usize {
         let apart = match self {
             Self::Text(text) => text.len(),
@@ -55,7 +54,7 @@ impl CellValue {
             }
             Self::Real(number) => {
                 out.push(2);
-                // Adding nothing makes the two zeros one: not every store keeps them apart.
+                // Adding nothing turns the two zeros into one, because not every store tells them apart.
                 out.extend_from_slice(&(number + 0.0).to_bits().to_be_bytes());
             }
             Self::Text(text) => long(3, text.as_bytes()),
@@ -64,7 +63,7 @@ impl CellValue {
         }
     }
 
-    /// Decodes the first value and takes it off; `None` if there is none.
+    /// Decodes the first value and removes it; `None` if there is none.
     fn decode(from: &mut &[u8]) -> Option<Self> {
         let (tag, rest) = from.split_first()?;
         *from = rest;
@@ -97,7 +96,7 @@ impl CellValue {
     }
 }
 
-/// Replaces the one character that PostgreSQL cannot store, and says whether it was there.
+/// Replaces the one character that PostgreSQL cannot store, and returns whether it was there.
 pub(crate) fn replace_nul(row: &mut Row) -> bool {
     let mut was_there = false;
     for value in row {
@@ -111,7 +110,6 @@ pub(crate) fn replace_nul(row: &mut Row) -> bool {
     was_there
 }
 
-/// Encodes a row.
 pub(crate) fn encode(values: &[CellValue]) -> Vec<u8> {
     let mut out = Vec::new();
     for value in values {
@@ -120,7 +118,8 @@ pub(crate) fn encode(values: &[CellValue]) -> Vec<u8> {
     out
 }
 
-/// Decodes a row of so many columns; `None` if it is not one. A long row of tiny values would take far more memory than bytes.
+/// Decodes a row with this many columns; `None` if it isn't one. A long row of tiny values would take far more memory than
+/// bytes.
 pub(crate) fn decode(mut bytes: &[u8], columns: usize) -> Option<Row> {
     let mut row = Row::new();
     while !bytes.is_empty() {
@@ -132,12 +131,12 @@ pub(crate) fn decode(mut bytes: &[u8], columns: usize) -> Option<Row> {
     Some(row)
 }
 
-/// A checksum over rows that does not depend on their order: the sum of their SHA-256. Where a character was replaced, the stores may
-/// sort the same rows differently.
+/// A checksum over rows that does not depend on their order: the sum of their SHA-256. Where a character was replaced, the
+/// stores may sort the same rows differently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Checksum {
     pub(super) rows: u64,
-    /// The least significant part first.
+    /// Least significant part first.
     sum: [u64; 4],
 }
 

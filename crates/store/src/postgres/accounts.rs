@@ -1,4 +1,4 @@
-//! What is stored of a user who has a session: profile, grant and the provider's list.
+//! What is stored about a user with a session: profile, grant and the provider's list.
 
 use deadpool_postgres::{GenericClient, Transaction};
 use domain::sign_in::{Lease, StoredLease, is_account_unused};
@@ -28,7 +28,7 @@ pub(super) async fn account(db: &impl GenericClient, user: Snowflake) -> Sql<Opt
     }))
 }
 
-/// Makes sure that the user has a row with this profile, and touches nothing else of it.
+/// Makes sure that the user has a row with this profile, and changes nothing else in it.
 pub(super) async fn save_profile(db: &Transaction<'_>, user: &User) -> Sql<()> {
     let sql = "INSERT INTO users (id, username, name, avatar, grant_version, list_version)
         VALUES ($1, $2, $3, $4, nextval('versions'), nextval('versions'))
@@ -53,10 +53,10 @@ pub(super) async fn save_grant(db: &Transaction<'_>, user: Snowflake, grant: &Se
     Ok(())
 }
 
-/// How often a lease that somebody else changes meanwhile is looked at again.
+/// How often to check again a lease that someone else keeps changing.
 const LEASE_TRIES: usize = 5;
 
-/// Leases a grant to the one who refreshes it. Who must wait asks again and again: that takes no lock and writes nothing, so no
+/// Leases a grant to whoever refreshes it. Those who have to wait ask repeatedly: that takes no lock and writes nothing, so no
 /// standby has to confirm it.
 pub(super) async fn lease_grant(
     db: &Transaction<'_>,
@@ -75,7 +75,7 @@ pub(super) async fn lease_grant(
         let Some(StoredLease { grant_version, until: known }) = stored.filter(|_| lease == Lease::Mine) else {
             return Ok(lease);
         };
-        // Of two replicas that read the same, the second one changes nothing, and looks again.
+        // If two replicas read the same row, the second one changes nothing, and reads again.
         let sql = "UPDATE users SET refresh_until = $4
             WHERE id = $1 AND grant_version = $2 AND refresh_until IS NOT DISTINCT FROM $3";
         let statement = db.prepare_cached(sql).await?;
@@ -85,11 +85,11 @@ pub(super) async fn lease_grant(
             return Ok(lease);
         }
     }
-    // Others change it all the time.
+    // It keeps changing.
     Ok(Lease::Busy)
 }
 
-/// Replaces a grant that was refreshed. The version moves on: a slow user of the old tokens must not blame the new ones.
+/// Replaces a refreshed grant. The version changes, so that a slow request with the old tokens does not blame the new ones.
 pub(super) async fn replace_grant(
     db: &Transaction<'_>,
     user: Snowflake,
@@ -122,7 +122,7 @@ pub(super) async fn save_list(
     Ok(saved)
 }
 
-/// Takes a guild off the user's list. The version moves on even if there is no list yet, because one may be on its way.
+/// Removes a guild from the user's list. The version changes even if there is no list yet, because one may be on its way.
 pub(super) async fn forget_guild(db: &Transaction<'_>, user: Snowflake, guild: Snowflake) -> Sql<()> {
     let statement = db.prepare_cached("SELECT list FROM users WHERE id = $1 FOR UPDATE").await?;
     let Some(row) = db.query_opt(&statement, &[&user.stored()]).await? else { return Ok(()) };
@@ -152,7 +152,7 @@ pub(super) async fn drop_and_revoke(db: &Transaction<'_>, user: Snowflake, now: 
     }
 }
 
-/// Drops the user's row, which no session may name any more; gives its grant.
+/// Drops the user's row, which no session may refer to any more, and returns its grant.
 pub(super) async fn drop_row(db: &Transaction<'_>, user: Snowflake) -> Sql<Option<SealedGrant>> {
     let statement = db.prepare_cached("DELETE FROM users WHERE id = $1 RETURNING grant_sealed").await?;
     let Some(row) = db.query_opt(&statement, &[&user.stored()]).await? else { return Ok(None) };

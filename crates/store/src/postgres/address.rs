@@ -1,4 +1,4 @@
-//! The address of the database: what a URL says, and what it leaves to us.
+//! The address of the database: the URL and our defaults.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,48 +18,47 @@ use super::errors::SqlError;
 use super::tls::{self, Trust};
 use crate::StoreError;
 
-/// How long a host may take to accept a connection. Its system does that, not the database, so a busy host is as fast as an idle
-/// one. The second try of a packet that was lost comes after one second, and is waited for.
+/// How long a host may take to accept a connection. Its system does that, not the database, so a busy host is as fast as an
+/// idle one. A lost packet is sent again after one second, which this allows for.
 const ACCEPT: Duration = Duration::from_secs(2);
-/// How long a host that has accepted may take until it is ready for queries. Where it asks for no password, PostgreSQL says nothing
-/// at all before it is ready, so silence alone does not mean that it is dead. Measured: 64 connections at once to a server that
-/// gets a twentieth of its two cores are ready after 0.95 s at most (0.2 s with the cores to itself). This is ten times as long.
+/// How long a host may take from accepting until it is ready for queries. Without a password, PostgreSQL says nothing at all
+/// before it is ready, so silence alone does not mean that it is dead. Measured: 64 simultaneous connections to a server that
+/// gets a twentieth of its two cores are ready within 0.95 s (0.2 s with both cores to itself). This is ten times as long.
 const READY: Duration = Duration::from_secs(10);
-/// After how long without an outcome the next host is tried, too. The first attempt goes on: the host that is ready first is taken.
+/// How long to wait before also trying the next host. The first attempt continues, and the host that is ready first is used.
 const NEXT_HOST: Duration = Duration::from_secs(1);
 /// How long sent bytes may stay unacknowledged before the connection counts as dead.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(3);
-/// After how long a silent connection is probed.
+/// How long a connection may be silent before it is probed.
 const SILENT: Duration = Duration::from_secs(15);
 
-/// Where the database is, and how to speak with it.
 #[derive(Clone)]
 pub(super) struct Address {
     hosts: Vec<Host>,
     tls: MakeRustlsConnect,
-    /// Whether the server must prove that it is the host that the URL names: `sslmode=verify-full`.
+    /// Whether the server must prove that it is the host in the URL: `sslmode=verify-full`.
     is_verified: bool,
-    /// Where the last connection came about, which is tried first.
+    /// The host of the last connection, which is tried first.
     latest: Arc<AtomicUsize>,
-    /// Whether the database is to refuse every write.
+    /// Whether the database should refuse every write.
     is_read_only: bool,
 }
 
-/// One of the hosts. The driver could try several by itself, but it waits forever for one that takes connections and then says
-/// nothing.
+/// One of the hosts. The driver could try several by itself, but it waits forever for one that accepts connections and then
+/// says nothing.
 #[derive(Clone)]
 struct Host {
     config: Config,
-    /// For people: the host and the port, or the folder of the socket.
+    /// For people: the host and the port, or the socket's folder.
     name: String,
     /// How long it may take once it has accepted.
     ready: Duration,
 }
 
-/// The driver's side of a connection; somebody has to poll it.
+/// The driver's side of a connection, which has to be polled.
 pub(super) type DriverConnection = Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
 
-/// Why no connection came about, host by host.
+/// Why there is no connection, host by host.
 #[derive(Debug)]
 pub(super) struct ConnectError(Vec<(String, Problem)>);
 
@@ -67,12 +66,12 @@ pub(super) struct ConnectError(Vec<(String, Problem)>);
 enum Problem {
     /// It refused, or cannot be reached.
     Refused(SqlError),
-    /// It accepted the connection and was not ready after this time.
+    /// It accepted the connection but was not ready after this time.
     Silent(Duration),
 }
 
 impl ConnectError {
-    /// Whether another try may succeed though nobody changes anything. If one host may, all are waited for.
+    /// Whether another try may succeed without any change. If it may for one host, all are waited for.
     pub(super) fn may_pass(&self) -> bool {
         self.0.iter().any(|(_, problem)| match problem {
             Problem::Refused(error) => error.may_pass(),
@@ -80,7 +79,7 @@ impl ConnectError {
         })
     }
 
-    /// Whether a database has said that it has no room for another connection: so it is there.
+    /// Whether a database said that it has no room for another connection, which means that it is there.
     pub(super) fn is_for_want_of_room(&self) -> bool {
         self.0.iter().any(|(_, problem)| matches!(problem, Problem::Refused(error) if error.is_for_want_of_room()))
     }
@@ -102,7 +101,7 @@ impl fmt::Display for ConnectError {
             match problem {
                 Problem::Refused(error) => write!(f, "{host}: {error}")?,
                 Problem::Silent(limit) => {
-                    write!(f, "{host}: it accepted the connection and said nothing for {limit:?}")?;
+                    write!(f, "{host}: it accepted the connection but sent nothing for {limit:?}")?;
                 }
             }
         }
@@ -111,7 +110,7 @@ impl fmt::Display for ConnectError {
 }
 
 impl Address {
-    /// Reads a URL. The errors never show any of it.
+    /// Parses a URL. Errors never show any of it.
     pub(super) fn parse(url: &SecretString) -> Result<Self, String> {
         let (plain, trust) = split(url.expose_secret())?;
         let read = |url: String| host(&url, trust.is_some());
@@ -121,7 +120,7 @@ impl Address {
         Ok(Self { hosts, tls, is_verified, latest: Arc::default(), is_read_only: false })
     }
 
-    /// The same address, under another name in the database's list of connections.
+    /// The same address under another name in the database's list of connections.
     pub(super) fn named(mut self, suffix: &str) -> Self {
         for Host { config, .. } in &mut self.hosts {
             let name = config.get_application_name().unwrap_or_default().to_owned();
@@ -130,8 +129,8 @@ impl Address {
         self
     }
 
-    /// The same address for a pool whose connections only read. It is said on each connection, not in its settings: those ask for a
-    /// host that takes writes, which a connection that says at once that it only reads would never find.
+    /// The same address for a pool of read-only connections. Each connection is told separately: its settings ask for a host
+    /// that accepts writes, which a connection that starts as read-only would never find.
     pub(super) fn read_only(mut self) -> Self {
         self.is_read_only = true;
         self
@@ -141,7 +140,7 @@ impl Address {
         self.is_read_only
     }
 
-    /// The hosts, for people; nothing else of the URL.
+    /// The hosts, for people; nothing else from the URL.
     pub(super) fn hosts(&self) -> String {
         self.hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>().join(", ")
     }
@@ -152,7 +151,7 @@ impl Address {
         format!("database `{}` at {}", database.unwrap_or_default(), self.hosts())
     }
 
-    /// The hosts beyond this machine whose certificate, and its name, are not looked at.
+    /// The hosts beyond this machine whose certificate and name are not verified.
     pub(super) fn unverified_hosts(&self) -> Vec<&str> {
         let is_remote = |host: &&Host| match host.config.get_hosts().first() {
             Some(HostName::Tcp(name)) => {
@@ -168,8 +167,8 @@ impl Address {
         }
     }
 
-    /// Connects to a host that takes writes, beginning with the one that did so last. A host that does not answer is not waited
-    /// for while there are others: they are tried beside it.
+    /// Connects to a host that accepts writes, starting with the last one that did. While there are others, it does not wait
+    /// for a host that does not answer but tries them too.
     pub(super) async fn connect(&self) -> Result<(Client, DriverConnection), ConnectError> {
         let first = self.latest.load(Ordering::Relaxed);
         let indices = (0..self.hosts.len()).map(|step| (first + step) % self.hosts.len());
@@ -184,7 +183,7 @@ impl Address {
         connected.map(|(_, connected)| connected).map_err(|problem| ConnectError(vec![problem]))
     }
 
-    /// Connects outside of the pool. A broken connection shows as an error of the client.
+    /// Connects outside the pool. A broken connection shows as an error of the client.
     pub(super) async fn open(&self) -> crate::Result<(Client, JoinHandle<()>)> {
         let (client, connection) = self.connect().await.map_err(|error| {
             let why = format!("no connection to the database: {error}");
@@ -203,7 +202,7 @@ impl Address {
         }
     }
 
-    /// How long it takes at the most to find that no host answers.
+    /// The longest it takes to find out that no host answers.
     pub(super) fn patience(&self) -> Duration {
         let each = |host: &Host| host.config.get_connect_timeout().copied().unwrap_or(ACCEPT) + host.ready;
         let next: Duration = self.hosts.iter().map(|_| NEXT_HOST).sum();
@@ -211,13 +210,13 @@ impl Address {
     }
 }
 
-/// Ends a connection that nobody needs.
+/// Closes a connection that nobody needs.
 pub(super) fn end_in_background((client, connection): (Client, DriverConnection)) {
     drop(client);
     tokio::spawn(async { drop(connection.await) });
 }
 
-/// The first success of several tries. Each begins when the one before it has failed, or has taken as long as `pause`.
+/// The first success of several tries. Each starts when the previous one has failed, or has taken as long as `pause`.
 async fn race<T, F>(mut tries: impl ExactSizeIterator<Item = F>, pause: Duration) -> Result<T, ConnectError>
 where
     F: Future<Output = Result<T, (String, Problem)>>,
@@ -236,14 +235,14 @@ where
     }
 }
 
-/// One host, with what its URL leaves to us.
+/// One host, with our defaults for what its URL leaves open.
 fn host(url: &str, verified: bool) -> Result<Host, String> {
     let mut config = config(url, verified)?;
     let ready = config.get_connect_timeout().copied().unwrap_or(READY);
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(ACCEPT);
     }
-    // What stands before it belongs to the password, and would be shown as a part of the host.
+    // What comes before it belongs to the password, and would be shown as part of the host.
     if matches!(config.get_hosts().first(), Some(HostName::Tcp(host)) if host.contains('@')) {
         return Err("the URL has more than one `@`: write `%40` for one in the user or the password".to_owned());
     }
@@ -257,7 +256,7 @@ fn host(url: &str, verified: bool) -> Result<Host, String> {
     Ok(Host { config, name, ready })
 }
 
-/// The settings for one host, with what its URL leaves to us.
+/// The settings for one host, with our defaults for what its URL leaves open.
 fn config(url: &str, verified: bool) -> Result<Config, String> {
     let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
         // Its source names the option that is wrong, never its value.
@@ -280,7 +279,7 @@ fn config(url: &str, verified: bool) -> Result<Config, String> {
         config.tcp_user_timeout(UNACKNOWLEDGED);
     }
     config.keepalives_idle(SILENT);
-    // Of several hosts, the one that takes writes: a standby that was promoted is found by itself.
+    // Of several hosts, the one that accepts writes, so that a promoted standby is found automatically.
     config.target_session_attrs(TargetSessionAttrs::ReadWrite);
     Ok(config)
 }
@@ -295,7 +294,7 @@ fn one_host_each(url: &str) -> Vec<String> {
     hosts.split(',').map(|host| format!("{scheme}://{user}{host}{path}")).collect()
 }
 
-/// Takes out of a URL what the driver does not know: how far the server's certificate is to be trusted.
+/// Removes what the driver does not know from a URL: how far to trust the server's certificate.
 fn split(url: &str) -> Result<(String, Option<Trust>), String> {
     let Some((before, query)) = url.split_once('?') else { return Ok((url.to_owned(), None)) };
     let (mut verify, mut roots, mut left) = (None, None, Vec::new());

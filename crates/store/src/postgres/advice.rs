@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-/// By the server's own code, else by what the system or TLS said.
+/// By the server's own code, or else by what the system or TLS said.
 pub(super) fn of(code: Option<&str>, kind: Option<ErrorKind>, text: &str) -> Option<&'static str> {
     match code {
         Some(code) => of_code(code),
@@ -14,25 +14,25 @@ fn of_code(code: &str) -> Option<&'static str> {
     Some(match code {
         "28P01" => "correct the user and the password in store.url (or in the file of COMPANION_STORE_URL_FILE)",
         "28000" => {
-            "the server does not let this user in from here: correct store.url, or add a line to its pg_hba.conf"
+            "the server does not accept this user from this machine: correct store.url, or add a line to its pg_hba.conf"
         }
-        "3D000" => "make the database (`createdb`), or correct its name in store.url",
-        "42501" => "let the role of store.url own the database, or grant it what it needs",
+        "3D000" => "create the database (`createdb`), or correct its name in store.url",
+        "42501" => "make the role in store.url the owner of the database, or grant it what it needs",
         "53300" => "lower store.connections, or raise max_connections of the server",
         "53100" => "free some space on the server's disk",
         "53200" => "the server is out of memory",
-        "57P01" | "57P02" | "57P03" => "the server is stopping or starting; it is tried again",
+        "57P01" | "57P02" | "57P03" => "the server is stopping or starting; retrying",
         "XX001" | "XX002" => {
-            "its data is damaged: see docs/alerts.md, CompanionStoreDamaged; `REINDEX` mends an index, a backup the rest"
+            "its data is damaged: see docs/alerts.md, CompanionStoreDamaged; `REINDEX` repairs an index, a backup the rest"
         }
-        "25006" => "this server takes no writes: name the primary in store.url, too",
+        "25006" => "this server is read-only: add the primary to store.url",
         _ => return None,
     })
 }
 
 fn of_text(text: &str) -> Option<&'static str> {
     const TEXTS: [(&str, &str); 8] = [
-        ("failed to lookup address", "correct the host in store.url, or see why its name cannot be resolved here"),
+        ("failed to lookup address", "correct the host in store.url, or find out why its name cannot be resolved here"),
         (
             "does not support TLS",
             "switch TLS on at the server (`ssl = on`); only on a network that you trust, write `sslmode=disable`",
@@ -42,7 +42,7 @@ fn of_text(text: &str) -> Option<&'static str> {
         ("certificate not valid for name", "write the host in store.url as the server's certificate names it"),
         ("Expired", "renew the server's certificate, and check this machine's clock"),
         ("TLS handshake", "check the server's certificate, and `sslmode` and `sslrootcert` in store.url"),
-        ("connection is not read-write", "this server takes no writes: name the primary in store.url, too"),
+        ("connection is not read-write", "this server is read-only: add the primary to store.url"),
     ];
     TEXTS.into_iter().find(|(part, _)| text.contains(part)).map(|(_, advice)| advice)
 }
@@ -50,10 +50,11 @@ fn of_text(text: &str) -> Option<&'static str> {
 fn of_kind(kind: ErrorKind) -> Option<&'static str> {
     Some(match kind {
         ErrorKind::ConnectionRefused => {
-            "nobody listens there: start the database, and see that it listens on that address and port (listen_addresses, port)"
+            "nothing listens there: start the database, and check that it listens on that address and port (listen_addresses, \
+             port)"
         }
         ErrorKind::NotFound => "there is no such socket: start the database, or correct the folder in store.url",
-        ErrorKind::PermissionDenied => "the service's user may not use the socket: check its permissions",
+        ErrorKind::PermissionDenied => "the service's user cannot use the socket: check its permissions",
         ErrorKind::TimedOut => "it does not answer: check host and port in store.url, and the firewalls between",
         ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => "check the host in store.url, and the network",
         _ => return None,
@@ -72,7 +73,7 @@ mod tests {
             (Some("3D000"), None, "", Some("createdb")),
             (Some("53300"), None, "", Some("max_connections")),
             (Some("53100"), None, "", Some("disk")),
-            (Some("42501"), None, "", Some("own the database")),
+            (Some("42501"), None, "", Some("owner of the database")),
             (Some("XX001"), None, "", Some("CompanionStoreDamaged")),
             (Some("XX002"), None, "", Some("REINDEX")),
             (Some("40001"), None, "failed to lookup address", None),

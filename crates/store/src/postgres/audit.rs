@@ -1,5 +1,3 @@
-//! The audit.
-
 use deadpool_postgres::{GenericClient, Transaction};
 use domain::audit::{self, AuditEntry, AuditKind};
 use domain::forgotten::UserHash;
@@ -9,13 +7,13 @@ use super::errors::Sql;
 use super::forget;
 use crate::upkeep::{AuditBounds, AuditFilter};
 
-/// Adds rows, and with bounds deletes those that are too old or too many.
+/// Adds rows and, given bounds, deletes those that are too old or too many.
 pub(super) async fn write(db: &Transaction<'_>, entries: &[AuditEntry], bounds: Option<AuditBounds>) -> Sql<()> {
     let sql = "INSERT INTO audit (at, kind, person, key, address, request, detail, count)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
     let statement = db.prepare_cached(sql).await?;
     for AuditEntry { at, kind, person, key, network, request, detail, count } in entries {
-        // Somebody may have been forgotten while the row waited to be written.
+        // They may have been forgotten while the row waited to be written.
         let person = match person.as_deref().and_then(|id| id.parse().ok()) {
             Some(user) if forget::is_forgotten(db, user).await? => Some(UserHash::of(user).in_audit()),
             _ => person.clone(),
@@ -36,7 +34,7 @@ async fn trim(db: &Transaction<'_>, bounds: AuditBounds) -> Sql<()> {
     let statement = db.prepare_cached("SELECT kind, count(*) FROM audit GROUP BY kind").await?;
     let mut counts = Vec::new();
     for row in db.query(&statement, &[]).await? {
-        // What a newer release wrote goes by its age.
+        // Rows of a newer release go by their age.
         let Ok(kind) = row.try_get::<_, &str>(0)?.parse() else { continue };
         counts.push((kind, unsigned(row.try_get(1)?)));
     }
@@ -48,7 +46,7 @@ async fn trim(db: &Transaction<'_>, bounds: AuditBounds) -> Sql<()> {
     Ok(())
 }
 
-/// The latest rows that fit, the oldest of them first.
+/// The latest matching rows, oldest first.
 pub(super) async fn read(db: &impl GenericClient, filter: &AuditFilter) -> Sql<Vec<AuditEntry>> {
     let sql = "SELECT at, kind, person, key, address, request, detail, count FROM audit
         WHERE at >= $1 AND ($2::text[] IS NULL OR person = ANY ($2)) AND ($3::text IS NULL OR kind = $3)

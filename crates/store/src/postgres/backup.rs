@@ -29,7 +29,7 @@ use crate::starting::{StoreLocation, keep_trying};
 use crate::{Result, StoreError};
 
 const DIALECT: Dialect = Dialect { parameter: '$', sequence: None };
-/// Held by the one that writes a backup into a database. Its last connection may take a moment to be gone.
+/// Held while writing a backup into a database. Its last connection may take a moment to disappear.
 const ALONE: &str = "SET lock_timeout = '5s'; SELECT pg_advisory_lock(1651471460); SET lock_timeout = 0";
 const SETTINGS: &str = "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0";
 const FREEZE: &str = "COMMIT; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
@@ -37,7 +37,7 @@ const FREEZE: &str = "COMMIT; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 const BEGIN: &str = "BEGIN; SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = '5s';
     SET LOCAL client_min_messages = warning";
 
-/// How long connections that are being closed may take to be gone.
+/// How long closing connections may take to disappear.
 const LEAVING: Duration = Duration::from_secs(5);
 
 struct ServerSide {
@@ -51,7 +51,7 @@ impl Drop for ServerSide {
     }
 }
 
-/// Opens the store that has the data. It is never written to. Services may be running beside it, unless it is for us `alone`.
+/// Opens the source, which is never written to. Services may be running on it, unless it is for us `alone`.
 pub(crate) async fn source(url: &SecretString, start_wait: Duration, alone: bool) -> Result<Box<dyn Side>> {
     let server = ServerSide::open(url, start_wait).await?;
     migrations::expect_current(&server.client).await?;
@@ -62,7 +62,6 @@ pub(crate) async fn source(url: &SecretString, start_wait: Duration, alone: bool
     Ok(Box::new(server))
 }
 
-/// Opens the store that takes the data.
 pub(crate) async fn destination(url: &SecretString, start_wait: Duration) -> Result<Box<dyn Side>> {
     let server = ServerSide::open(url, start_wait).await?;
     server.client.batch_execute(ALONE).await.map_err(|error| {
@@ -107,7 +106,7 @@ fn ours() -> impl Iterator<Item = &'static str> {
     TABLES.iter().map(|table| table.name).chain(STAGED)
 }
 
-/// Sets the sequences of all columns to what the columns hold.
+/// Sets the sequences of all columns to their largest values.
 fn sequences_set() -> String {
     let sequences = TABLES.iter().flat_map(|table| {
         let columns = table.columns.iter().filter(|column| column.kind == ColumnKind::Sequence);
@@ -191,7 +190,7 @@ impl Side for ServerSide {
         }
         let steps = migrations::steps_to(version);
         let tables: Vec<_> = ours().filter(|table| makes(steps, table)).collect();
-        // A sequence that was restarted is a new one until the commit: only then does setting it end with the transaction.
+        // A restarted sequence is a new one until the commit: only then does setting it end with the transaction.
         let sql = format!("TRUNCATE {} RESTART IDENTITY; ALTER SEQUENCE versions RESTART", tables.join(", "));
         Ok(self.client.batch_execute(&sql).await?)
     }
@@ -220,7 +219,7 @@ impl Side for ServerSide {
             migrations::take_steps(&self.client, end.version, NEWEST).await?;
             self.client.batch_execute(BRING_PROBE_BACK).await?;
         }
-        // A sequence begins at 1.
+        // A sequence starts at 1.
         self.client.execute("SELECT setval('versions', greatest($1::bigint, 1))", &[&end.counter]).await?;
         self.client.batch_execute(&sequences_set()).await?;
         if let Some(now) = end.end_sessions {
@@ -238,7 +237,7 @@ impl Side for ServerSide {
         }
         let notify = format!("NOTIFY {}, '{}'; COMMIT", invalidation::CHANNEL, invalidation::EVERYTHING);
         self.client.batch_execute(&notify).await?;
-        // The planner knows nothing yet of what is in the tables. If this fails, the server's own upkeep does it later.
+        // The planner knows nothing yet about the tables' contents. If this fails, the server's own upkeep does it later.
         let tables: Vec<_> = TABLES.iter().map(|table| table.name).collect();
         if let Err(error) = self.client.batch_execute(&format!("ANALYZE {}", tables.join(", "))).await {
             warn!(error = %StoreError::from(error), "the data is in the database, but the tables could not be analysed");

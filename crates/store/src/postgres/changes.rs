@@ -1,4 +1,4 @@
-//! Applies what the bot says, one change at a time.
+//! Applies what the bot sends, one change at a time.
 
 use deadpool_postgres::Transaction;
 use domain::Change;
@@ -20,7 +20,7 @@ pub(super) async fn apply(db: &Transaction<'_>, topics: &mut ChangedTopics, chan
     totals::write(db, &change_of_totals).await
 }
 
-/// Applies a change; what it does to the totals is noted and not yet written.
+/// Applies a change; its effect on the totals is recorded but not written yet.
 pub(super) async fn apply_one(
     db: &Transaction<'_>,
     topics: &mut ChangedTopics,

@@ -1,5 +1,6 @@
-//! A circuit breaker: keeps work away from a database that cannot be reached, so that nobody waits for it in vain. While the circuit
-//! is open, one task of this process probes the database, whether or not there is work; its answer closes the circuit for all.
+//! A circuit breaker: keeps work away from a database that cannot be reached, so that nobody waits for it in vain. While the
+//! circuit is open, one task of this process probes the database, whether or not there is work; an answer closes the circuit
+//! for all.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,25 +11,25 @@ use tokio::time::timeout;
 
 /// How often to probe.
 const PAUSE: Duration = Duration::from_millis(250);
-/// How many quick probes may wait for an answer: if it comes, it comes to all of them at once.
+/// How many quick probes may wait for an answer; if it comes, all of them get it at once.
 const QUICK_PROBES: usize = 4;
 
 /// How long a probe waits for its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Probe {
-    /// A moment: what was sent while nobody could hear may have got lost.
+    /// Briefly, because what was sent while nobody could receive it may be lost.
     Quick,
-    /// As long as a database with much to do may need. There is always one of these beside the quick ones.
+    /// As long as a busy database may need. There is always one of these besides the quick ones.
     Patient,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct DatabaseCircuit {
-    /// How often it was opened and closed: odd while it is open.
+    /// How often it was opened and closed; odd while it is open.
     changes: AtomicU64,
 }
 
-/// Which of the times that the circuit was closed a piece of work began in.
+/// Which of the circuit's closed periods a piece of work began in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ClosedSince(u64);
 
@@ -39,14 +40,15 @@ impl DatabaseCircuit {
         changes.is_multiple_of(2).then_some(ClosedSince(changes))
     }
 
-    /// Opens the circuit: the database could not be reached. Says whether it was closed; then the caller has to probe. Work that
-    /// began before the circuit was last closed does not open it: it may have hung since before the database came back.
+    /// Opens the circuit, because the database could not be reached. Returns whether it was closed, in which case the caller
+    /// has to probe. Work that began before the circuit was last closed does not open it: it may have hung since before the
+    /// database came back.
     pub(super) fn open(&self, since: ClosedSince) -> bool {
         self.changes.compare_exchange(since.0, since.0 + 1, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Probes until the database answers, then closes the circuit. A probe that hangs does not keep the next from being sent: it
-    /// may have got lost, and the next may not. `spread` keeps replicas from probing all at once.
+    /// Probes until the database answers, then closes the circuit. A hanging probe does not delay the next one: it may be lost,
+    /// and the next may not. `spread` keeps replicas from probing all at once.
     pub(super) async fn close_when_answered<F>(&self, spread: Duration, probe: impl Fn(Probe) -> F)
     where
         F: Future<Output = bool> + Send + 'static,
@@ -124,7 +126,7 @@ mod tests {
                         return false;
                     }
                     patient.fetch_add(1, Ordering::SeqCst);
-                    // Several quick probes are given up meanwhile.
+                    // Several quick probes are given up in the meantime.
                     tokio::time::sleep(3 * PAUSE).await;
                     true
                 }

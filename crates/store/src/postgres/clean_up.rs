@@ -1,4 +1,4 @@
-//! Removes what no read can see any more, a bounded number of rows at a time, in the background of the writes that made it so.
+//! Removes what no read can see any more, in steps of limited size, in the background of the writes that made it so.
 
 use deadpool_postgres::Transaction;
 use domain::Snowflake;
@@ -13,12 +13,12 @@ use super::locks::{Lock, lock, try_lock};
 use super::work::ChangedTopics;
 use super::{guilds, instances, totals};
 
-/// Has all rows of these snapshots removed.
+/// Schedules all rows of these snapshots for removal.
 pub(super) async fn sweep_whole(db: &Transaction<'_>, snapshots: &[i64]) -> Sql<()> {
     put(db, &snapshots.iter().copied().map(Sweep::whole).collect::<Vec<_>>()).await
 }
 
-/// Has those rows of these snapshots removed that a later one covers.
+/// Schedules those rows of these snapshots for removal that a later one covers.
 pub(super) async fn sweep_covered(db: &Transaction<'_>, snapshots: &[i64]) -> Sql<()> {
     if snapshots.is_empty() {
         return Ok(());
@@ -44,7 +44,7 @@ async fn put(db: &Transaction<'_>, sweeps: &[Sweep]) -> Sql<()> {
     let wholes: Vec<bool> = sweeps.iter().map(|sweep| sweep.whole).collect();
     let afters: Vec<i64> = sweeps.iter().map(|sweep| sweep.after).collect();
     let agains: Vec<bool> = sweeps.iter().map(|sweep| sweep.again).collect();
-    // One statement for what may be hundreds of shards.
+    // One statement for possibly hundreds of shards.
     let sql = "INSERT INTO feed_sweeps (snapshot, whole, after, again)
         SELECT * FROM unnest($1::bigint[], $2::boolean[], $3::bigint[], $4::boolean[])
         ON CONFLICT (snapshot) DO UPDATE SET whole = excluded.whole, after = excluded.after, again = excluded.again";
@@ -53,8 +53,8 @@ async fn put(db: &Transaction<'_>, sweeps: &[Sweep]) -> Sql<()> {
     Ok(())
 }
 
-/// Looks at about `batch` rows, removes those that nobody can see, and says how many it looked at: 0 when all is done, or another
-/// replica is at it.
+/// Checks about `batch` rows and removes those that nobody can see. Returns how many it checked: 0 when all is done, or another
+/// replica is doing it.
 pub(super) async fn clean_up(db: &Transaction<'_>, topics: &mut ChangedTopics, batch: usize) -> Sql<usize> {
     if !try_lock(db, Lock::CleanUp).await? {
         return Ok(0);
@@ -71,10 +71,10 @@ pub(super) async fn clean_up(db: &Transaction<'_>, topics: &mut ChangedTopics, b
     Ok(budget.spent())
 }
 
-/// Gives up the snapshots whose lines have stopped coming: the process that was staging them is gone. If it still lives, it is told
-/// at its next line.
+/// Discards snapshots whose lines have stopped coming, because the process that staged them is gone. If it is still alive, it
+/// finds out at its next line.
 async fn give_up_abandoned(db: &Transaction<'_>) -> Sql<()> {
-    // One that is locked has lines coming in just now.
+    // A locked one is receiving lines right now.
     let sql = "DELETE FROM staged_snapshots WHERE id IN (SELECT id FROM staged_snapshots
         WHERE touched < clock_timestamp() - make_interval(secs => $1) FOR UPDATE SKIP LOCKED) RETURNING id";
     let statement = db.prepare_cached(sql).await?;
@@ -83,17 +83,18 @@ async fn give_up_abandoned(db: &Transaction<'_>) -> Sql<()> {
     sweep_whole(db, &left).await
 }
 
-/// The sweep that comes next. Until the last that looks for hidden rows has ended the totals are not exact, so those come first.
+/// The sweep that comes next. The totals are not exact until the last one that looks for hidden rows has ended, so those come
+/// first.
 async fn first(db: &Transaction<'_>) -> Sql<Option<Sweep>> {
     let sql = "SELECT snapshot, whole, after, again FROM feed_sweeps ORDER BY whole, snapshot LIMIT 1";
     let statement = db.prepare_cached(sql).await?;
     db.query_opt(&statement, &[]).await?.as_ref().map(read).transpose()
 }
 
-/// Walks on over the snapshot's guilds, and says how many rows it looked at.
+/// Continues through the snapshot's guilds, and returns how many rows it checked.
 async fn run(db: &Transaction<'_>, topics: &mut ChangedTopics, sweep: Sweep, batch: u64) -> Sql<u64> {
     let end = end_of_step(db, sweep, batch).await?;
-    // Without an end, the walk goes over all that is left.
+    // Without an end, it covers everything that is left.
     let up_to = end.unwrap_or(i64::MAX);
     let (mut spent, hidden) = if sweep.whole {
         (remove(db, sweep, up_to).await?, GuildTotals::default())
@@ -104,7 +105,7 @@ async fn run(db: &Transaction<'_>, topics: &mut ChangedTopics, sweep: Sweep, bat
     if rest.is_none() && sweep.whole {
         let staged = drop_staged(db, sweep.snapshot, batch).await?;
         spent += staged;
-        // A whole batch of them means that there may be more.
+        // A full batch means that there may be more.
         rest = (staged >= batch).then_some(sweep);
     }
     if let Some(rest) = rest.or_else(|| sweep.finished()) {
@@ -119,8 +120,8 @@ async fn run(db: &Transaction<'_>, topics: &mut ChangedTopics, sweep: Sweep, bat
     Ok(spent)
 }
 
-/// The guild up to which a step of this size goes; `None` if it goes to the end. A guild may have thousands of staff: what counts
-/// is rows, not guilds.
+/// The guild that a step of this size ends at; `None` if it goes to the end. A guild may have thousands of staff, so rows are
+/// counted, not guilds.
 async fn end_of_step(db: &Transaction<'_>, sweep: Sweep, batch: u64) -> Sql<Option<i64>> {
     let sql = "SELECT least(
         (SELECT id FROM guilds WHERE snapshot = $1 AND id > $2 ORDER BY id OFFSET $3 LIMIT 1),
@@ -143,7 +144,7 @@ async fn remove(db: &Transaction<'_>, sweep: Sweep, up_to: i64) -> Sql<u64> {
     Ok(removed)
 }
 
-/// Removes those guilds of the step that nobody can see here; gives how many rows it looked at, and what it removed.
+/// Removes those guilds of the step that nobody can see here. Returns how many rows it checked, and what it removed.
 async fn remove_hidden(db: &Transaction<'_>, sweep: Sweep, up_to: i64) -> Sql<(u64, GuildTotals)> {
     let sql = "SELECT id FROM guilds WHERE snapshot = $1 AND id > $2 AND id <= $3";
     let statement = db.prepare_cached(sql).await?;
@@ -161,7 +162,7 @@ async fn remove_hidden(db: &Transaction<'_>, sweep: Sweep, up_to: i64) -> Sql<(u
     Ok((walked.len() as u64 + removed.staff, removed.totals))
 }
 
-/// Removes what else was staged under a snapshot's number, and says how many rows that were.
+/// Removes what else was staged under a snapshot's number, and returns how many rows that was.
 async fn drop_staged(db: &Transaction<'_>, snapshot: i64, limit: u64) -> Sql<u64> {
     let mut dropped = 0;
     for table in ["staged_kept", "staged_subscriptions"] {

@@ -1,4 +1,4 @@
-//! How values of the domain become columns of PostgreSQL and come back.
+//! How domain values are stored in PostgreSQL's columns.
 
 use std::error::Error;
 
@@ -13,12 +13,10 @@ pub(super) use crate::columns::{
 
 use super::errors::Sql;
 
-/// The result of a conversion from or to a column.
 type Converted<T> = Result<T, Box<dyn Error + Sync + Send>>;
 
 /// Reads values of the domain from the columns of a row.
 pub(super) trait ReadColumn {
-    /// The value that this column holds.
     fn column<T: for<'a> Column<Stored: FromSql<'a>>>(&self, index: usize) -> Result<T, tokio_postgres::Error>;
 }
 
@@ -28,7 +26,7 @@ impl ReadColumn for Row {
     }
 }
 
-/// A value of the domain, read from what is stored of it.
+/// A domain value, read from its stored form.
 struct Restored<T>(T);
 
 impl<'a, T: Column<Stored: FromSql<'a>>> FromSql<'a> for Restored<T> {
@@ -63,12 +61,12 @@ impl<'a, T: TryFrom<i64>> FromSql<'a> for Whole<T> {
     accepts!(INT8);
 }
 
-/// How many rows a statement changed, from the server's own number; no statement changes more than fit.
+/// How many rows a statement changed, according to the server; no statement changes more than fit.
 pub(super) fn changed(rows: u64) -> usize {
     usize::try_from(rows).unwrap_or(usize::MAX)
 }
 
-/// The rows of a list, less those that cannot be read.
+/// The rows of a list, without those that cannot be read.
 pub(super) fn readable<'a, T>(
     what: &str,
     rows: impl IntoIterator<Item = &'a Row>,

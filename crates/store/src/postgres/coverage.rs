@@ -1,4 +1,4 @@
-//! Which snapshot says how a guild is: of those that cover it, under any count of shards, the one that was committed last.
+//! Which snapshot is authoritative for a guild: the one committed last among those that cover it, under any shard count.
 
 use std::collections::HashMap;
 
@@ -11,8 +11,8 @@ use super::columns::{ReadColumn as _, Whole, ids};
 use super::errors::Sql;
 use super::instances;
 
-/// The counts of shards under which snapshots were committed: one, but for the time of a resharding, and 0, under which stand
-/// the guilds that no snapshot covers. One step per count: a DISTINCT would walk over every shard.
+/// The shard counts under which snapshots were committed: one, except during a resharding, and 0 for the guilds that no
+/// snapshot covers. One step per count, because a DISTINCT would go through every shard.
 macro_rules! counts {
     () => {
         "RECURSIVE counts (count) AS (
@@ -22,8 +22,8 @@ macro_rules! counts {
     };
 }
 
-/// The row of `feed_shards` that covers the guild `asked.guild`; needs the counts. There is at most one row per count; to say so
-/// makes the database look each up by its key, instead of walking over every shard for every guild.
+/// The row of `feed_shards` that covers the guild `asked.guild`; needs the counts. There is at most one row per count; saying
+/// so makes the database look each one up by key, instead of going through every shard for every guild.
 macro_rules! cover {
     () => {
         "(SELECT shard.* FROM counts CROSS JOIN LATERAL (SELECT * FROM feed_shards WHERE shard_count = count
@@ -34,27 +34,27 @@ macro_rules! cover {
 
 pub(super) use {counts, cover};
 
-/// What covers the guilds that a piece of work is about. It stays true until the work ends: a change of what the bot said waits
-/// for the lock of the feed.
+/// What covers the guilds that a piece of work is about. It stays true until the work ends, because changes to the bot's data
+/// wait for the feed's lock.
 pub(super) struct Coverage {
     covers: HashMap<Snowflake, Cover>,
-    /// The snapshots being staged that carry something over from what is stored.
+    /// The snapshots being staged that carry stored data over.
     carrying: Vec<(i64, ShardKey)>,
-    /// How many members each of the guilds has that are stored; only for work that changes them. Read with all else: to ask for
-    /// each guild as it is changed takes a quarter longer.
+    /// How many members each of the stored guilds has; only for work that changes them. Read together with everything else,
+    /// because asking for each guild as it changes takes a quarter longer.
     members: HashMap<Snowflake, i64>,
 }
 
-/// The snapshot that covers a guild, with the row of `feed_shards` that says so.
+/// The snapshot that covers a guild, with its row of `feed_shards`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cover {
     pub(super) shard: (i64, i64),
     pub(super) snapshot: i64,
-    /// Who has sent it.
+    /// Who sent it.
     pub(super) owner: Option<Owner>,
 }
 
-/// What is known of the life of the owner of `$shard`.
+/// What is known about the owner of `$shard`.
 macro_rules! owner {
     ($shard:literal) => {
         concat!(
@@ -71,7 +71,8 @@ macro_rules! owner {
     };
 }
 
-/// What covers the guilds `$1`, with the owner's life, and last how many members each has: `$members`, which `$join` finds.
+/// What covers the guilds `$1`, with what is known about the owner, and last how many members each has: `$members`, which
+/// `$join` finds.
 macro_rules! covers {
     ($members:literal, $join:literal) => {
         concat!(
@@ -131,7 +132,7 @@ impl Coverage {
         Ok(Self { carrying, ..coverage })
     }
 
-    /// Notes how many members one of the guilds has from now on, if it is there, and says how many it had until now.
+    /// Records the new number of members of one of the guilds, if it exists, and returns the old one.
     pub(super) fn replace_members(&mut self, guild: Snowflake, members: Option<i64>) -> Option<i64> {
         match members {
             Some(members) => self.members.insert(guild, members),
@@ -139,26 +140,27 @@ impl Coverage {
         }
     }
 
-    /// The snapshots being staged that may carry something of this guild over.
+    /// The snapshots being staged that may carry data of this guild over.
     pub(super) fn carrying(&self, guild: Snowflake) -> Vec<i64> {
         let covering = self.carrying.iter().filter(|(_, shard)| shard.covers(guild));
         covering.map(|(snapshot, _)| *snapshot).collect()
     }
 
-    /// The snapshot that covers one of the guilds; the one of the uncovered guilds if none does.
+    /// The snapshot that covers one of the guilds; that of the uncovered guilds if none does.
     pub(super) fn cover(&self, guild: Snowflake) -> Cover {
         self.covers.get(&guild).cloned().unwrap_or(Cover { shard: (0, 0), snapshot: UNCOVERED, owner: None })
     }
 }
 
-/// Reads an owner from the columns of its id and its life.
+/// Reads an owner from the columns of its ID and its timestamps.
 fn read_owner(row: &Row, first: usize) -> Sql<Owner> {
     Ok(Owner { instance: instances::read(row, first)?, life: instances::life(row, first + 2)? })
 }
 
-/// Every snapshot that covers some guild of this shard, which may be one of the same shard.
+/// Every snapshot that covers some guild of this shard, possibly one of the same shard.
 pub(super) async fn overlapping(db: &impl GenericClient, shard: ShardKey) -> Sql<Vec<CommittedShard>> {
-    // Apart, because without a resharding the first finds one row and the second none, and neither walks over the shards.
+    // Separate queries, because without a resharding the first finds one row and the second none, and neither goes through the
+    // shards.
     let sql = concat!(
         "SELECT shard.shard_count, shard_id, snapshot, committed, shard.key, shard.instance,
             owner.first_seen, owner.started_at, owner.last_used, beats.reported

@@ -1,4 +1,4 @@
-//! What a failed statement, or a failed piece of work, means: whose fault it is, and what is to be done about it.
+//! What a failed statement, or a failed piece of work, means: whose fault it is, and what to do about it.
 
 use std::{fmt, io};
 
@@ -7,7 +7,6 @@ use tokio_postgres::error::SqlState;
 use super::advice;
 use crate::StoreError;
 
-/// What a statement gives.
 pub(super) type Sql<T> = Result<T, SqlError>;
 
 #[derive(Debug)]
@@ -25,7 +24,7 @@ impl fmt::Display for SqlError {
     }
 }
 
-/// Names tables and columns, never values: those are in the details, which stay out.
+/// Names tables and columns, never values: those are in the details, which are left out.
 pub(super) fn text_of(error: &tokio_postgres::Error) -> String {
     let source = std::error::Error::source(error);
     let text = match (error.as_db_error(), source) {
@@ -40,28 +39,28 @@ pub(super) fn text_of(error: &tokio_postgres::Error) -> String {
     }
 }
 
-/// What is to be done about a failed statement.
+/// What to do about a failed statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Remedy {
-    /// Try again: the transaction lost against another.
+    /// Retry: the transaction lost to another one.
     Again,
     /// Come back later: the database has too much to do.
     Later,
-    /// Come back later, on another connection: this one leads nowhere.
+    /// Come back later on another connection: this one leads nowhere.
     Elsewhere,
-    /// Nothing: trying again will not mend it.
+    /// Nothing: retrying will not fix it.
     Never,
-    /// An operator has to see to it: rows or an index are damaged.
+    /// An operator has to act: rows or an index are damaged.
     Restore,
 }
 
 /// Refused, no answer, no such host, no such socket: the server may be about to start.
 fn io_may_pass(error: &io::Error) -> bool {
     match error.kind() {
-        // A certificate that is not trusted.
+        // An untrusted certificate.
         io::ErrorKind::InvalidData => false,
-        // The operating system says so: a socket that we may not use. The driver says the same of a server that takes no writes, which a
-        // standby does until it is promoted.
+        // The operating system says so: a socket that we may not use. The driver says the same about a server that accepts no
+        // writes, which is the case for a standby until it is promoted.
         io::ErrorKind::PermissionDenied => error.raw_os_error().is_none(),
         _ => true,
     }
@@ -77,7 +76,7 @@ impl SqlError {
         };
         match code.code().get(..2).unwrap_or_default() {
             _ if [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED].contains(code) => Remedy::Again,
-            // A primary that became a standby, one that is stopping or starting, a broken connection.
+            // A primary that became a standby, one that is stopping or starting, or a broken connection.
             _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Remedy::Elsewhere,
             _ if *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT => Remedy::Elsewhere,
             _ if *code == SqlState::QUERY_CANCELED => Remedy::Later,
@@ -89,7 +88,7 @@ impl SqlError {
         }
     }
 
-    /// For a connection that did not come about: whether another try may succeed though nobody changes anything.
+    /// For a failed connection: whether another try may succeed without any change.
     pub(super) fn may_pass(&self) -> bool {
         if matches!(self.remedy(), Remedy::Never | Remedy::Restore) {
             // A wrong password, no such database, no TLS.
@@ -99,12 +98,11 @@ impl SqlError {
         source.is_none_or(io_may_pass)
     }
 
-    /// Whether the database has no room: for another connection, say. It is there all the same.
+    /// Whether the database has no room, for another connection for example, and so is there.
     pub(super) fn is_for_want_of_room(&self) -> bool {
         self.0.code().is_some_and(|code| code.code().starts_with("53"))
     }
 
-    /// Whether a row was there already.
     pub(super) fn is_duplicate(&self) -> bool {
         self.0.code() == Some(&SqlState::UNIQUE_VIOLATION)
     }
@@ -122,7 +120,7 @@ impl SqlError {
 pub(super) enum WorkError {
     Unreachable(String),
     Busy(String),
-    /// The connection led nowhere, and certainly nothing was committed on it.
+    /// The connection led nowhere, and nothing was committed on it.
     NotDone(SqlError),
     Sql(SqlError),
 }

@@ -1,8 +1,8 @@
-//! The bot's events, numbered, and the state of the feed.
+//! The bot's numbered events, and the state of the feed.
 
 use deadpool_postgres::{GenericClient, Transaction};
 use domain::Time;
-use domain::feed::{Event, EventBatch, Fed, FeedState, InstanceId, Question, ShardKey, ShardState};
+use domain::feed::{BatchOutcome, Event, EventBatch, FeedState, InstanceId, Question, ShardKey, ShardState};
 
 use super::columns::{ReadColumn as _, Whole, readable, unsigned};
 use super::coverage::{self, Coverage};
@@ -19,9 +19,9 @@ pub(super) async fn feed(
     first: u64,
     events: &[Event],
     now: Time,
-) -> Sql<Fed> {
+) -> Sql<BatchOutcome> {
     lock(db, Lock::Feed).await?;
-    let Some(sender) = instances::admit(db, instance, now).await? else { return Ok(Fed::KeyRefused) };
+    let Some(sender) = instances::admit(db, instance, now).await? else { return Ok(BatchOutcome::KeyRefused) };
     let mut batch = EventBatch::new(&sender, first, events, now);
     let mut coverage = Coverage::for_changes(db, &batch.guilds()).await?;
     while let Some(question) = batch.question() {
@@ -38,12 +38,12 @@ pub(super) async fn feed(
     for change in changes {
         changes::apply_one(db, topics, &mut coverage, &mut change_of_totals, change).await?;
     }
-    // Sent at the same time: events that change the totals must not wait for one more answer.
+    // Sent at the same time, so that events that change the totals do not wait for one more answer.
     futures_util::try_join!(totals::write(db, &change_of_totals), instances::advance(db, &sender, fed.next()))?;
     Ok(fed)
 }
 
-/// What is stored of all that the bot has sent. After a resharding, guilds that moved count under both their shards until they are
+/// Everything stored that the bot has sent. After a resharding, guilds that moved count under both shards until they are
 /// cleaned up.
 pub(super) async fn state(db: &impl GenericClient) -> Sql<FeedState> {
     let sql = "SELECT (SELECT count(*) FROM subscriptions), (SELECT feedback FROM totals), (SELECT count(*) FROM team),

@@ -1,4 +1,4 @@
-//! Feedback. The positive entries are numbered without a gap, so that drawing one at random is one look-up.
+//! Feedback. The positive entries are numbered without gaps, so that drawing one at random is one lookup.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ pub(super) async fn sample(db: &impl GenericClient, seed: u64) -> Sql<Sample> {
         let random = Random::seeded(seed);
         let slots = draw(count, || random.number());
         let (still, entries) = of_slots(db, &slots).await?;
-        // The draw belongs to the count; if that changed meanwhile, it is drawn again.
+        // The draw belongs to the count; if that has changed, draw again.
         if still == count {
             return Ok(Sample { count, entries });
         }
@@ -34,7 +34,7 @@ pub(super) async fn sample(db: &impl GenericClient, seed: u64) -> Sql<Sample> {
     }
 }
 
-/// How many positive entries there are, and at the same moment the entries of these slots.
+/// How many positive entries there are and, at the same moment, the entries in these slots.
 async fn of_slots(db: &impl GenericClient, slots: &[u64]) -> Sql<(u64, Vec<(u64, Feedback)>)> {
     let sql = "SELECT known.last, slot, id, feedback, rating, \"timestamp\",
             submitter_id, submitter_username, submitter_name, submitter_avatar
@@ -120,7 +120,7 @@ pub(super) async fn refresh_user(db: &Transaction<'_>, topics: &mut ChangedTopic
     Ok(())
 }
 
-/// The numbering, as far as it matters to this entry, and its rating if it is there.
+/// The numbering as far as it matters to this entry, and its rating if it exists.
 async fn known(db: &Transaction<'_>, id: &str) -> Sql<(Slots, Option<i64>)> {
     let sql =
         "SELECT slot, rating, known.last FROM (SELECT max(slot) AS last FROM feedback WHERE slot IS NOT NULL) AS known

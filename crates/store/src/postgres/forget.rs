@@ -1,4 +1,4 @@
-//! What is stored of one person, and how it is forgotten.
+//! What is stored about one person, and how it is forgotten.
 
 use deadpool_postgres::{GenericClient, Transaction};
 use domain::forgotten::UserHash;
@@ -28,7 +28,7 @@ pub(super) async fn lift(db: &Transaction<'_>, user: Snowflake) -> Sql<()> {
 
 const SQL: PersonSql = PersonSql { parameter: '$', to_json: "::jsonb" };
 
-/// What names a user and is not part of their account.
+/// What mentions a user outside their account.
 pub(super) async fn traces(db: &impl GenericClient, user: Snowflake) -> Sql<PersonTraces> {
     let (counts, values) = SQL.counts(user);
     let sql = format!(
@@ -42,7 +42,7 @@ pub(super) async fn traces(db: &impl GenericClient, user: Snowflake) -> Sql<Pers
     Ok(PersonTraces { is_to_revoke, forgotten, ..PersonTraces::counted(&counts) })
 }
 
-/// Forgets a user. What is to be revoked at the provider names them until that is done.
+/// Forgets a user. A grant to be revoked at the provider mentions them until that is done.
 pub(super) async fn forget(
     db: &Transaction<'_>,
     topics: &mut ChangedTopics,

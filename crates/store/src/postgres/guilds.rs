@@ -1,4 +1,4 @@
-//! Guilds that have the bot, their staff, and what one person may see of them.
+//! Guilds with the bot, their staff, and what one person may see of them.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ use super::{accounts, subscriptions, team};
 use crate::Topic;
 use crate::totals_change::TotalsChange;
 
-/// What is known of a user, and of those among these guilds that have the bot.
+/// What is known about a user, and about the guilds among these that have the bot.
 pub(super) async fn person(db: &impl GenericClient, user: Snowflake, guilds: &[Snowflake]) -> Sql<PersonFacts> {
     // The three queries are sent at the same time, in the transaction that `Read::Snapshot` opens.
     let (mut known, paid, team) = futures_util::try_join!(
@@ -36,7 +36,7 @@ pub(super) async fn person(db: &impl GenericClient, user: Snowflake, guilds: &[S
     Ok(PersonFacts { team, subscription, guilds: known })
 }
 
-/// Those of these guilds that a snapshot covers and does not name.
+/// Which of these guilds a snapshot covers but does not contain.
 pub(super) async fn without_bot(db: &impl GenericClient, guilds: &[Snowflake]) -> Sql<Vec<Snowflake>> {
     let sql = concat!(
         "WITH ",
@@ -50,9 +50,9 @@ pub(super) async fn without_bot(db: &impl GenericClient, guilds: &[Snowflake]) -
     db.query(&statement, &[&ids(guilds), &UNCOVERED]).await?.iter().map(|row| Ok(row.column(0)?)).collect()
 }
 
-/// The guilds and the user's roles there, by the guilds' ids and each once.
+/// The guilds and the user's roles there, in order of guild ID and without duplicates.
 async fn facts(db: &impl GenericClient, user: Snowflake, guilds: &[Snowflake]) -> Sql<Vec<GuildFacts>> {
-    // One statement: it sees one state, before a snapshot or after it.
+    // One statement, so that it sees one state, before a snapshot or after it.
     let sql = concat!(
         "WITH ",
         counts!(),
@@ -85,7 +85,7 @@ fn read(row: &Row) -> Sql<GuildFacts> {
     })
 }
 
-/// Stores how a guild is now, in the snapshot that covers it, as if it had come with that.
+/// Stores the current state of a guild in the snapshot that covers it, as if it had come with that.
 pub(super) async fn put(
     db: &Transaction<'_>,
     topics: &mut ChangedTopics,
@@ -94,7 +94,7 @@ pub(super) async fn put(
     guild: &Guild,
 ) -> Sql<()> {
     let cover = coverage.cover(guild.id);
-    // Grants and staff that the change does not name stay.
+    // Grants and staff that the change does not mention stay.
     let sql = "INSERT INTO guilds (snapshot, id, name, icon, owner, members, setup, linked, grants)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, coalesce($9, '{}'))
         ON CONFLICT (snapshot, id) DO UPDATE SET name = $3, icon = $4, owner = $5, members = $6, setup = $7, linked = $8,
@@ -108,7 +108,7 @@ pub(super) async fn put(
     let before = coverage.replace_members(*id, Some(members));
     totals.add(topics, cover.shard, GuildTotals::change(before, guild));
     if before.is_none() {
-        // A subscription may name it already.
+        // A subscription may already name it.
         topics.push(Topic::PremiumEndOf(guild.id));
     } else if !guild.carried().staff {
         delete_staff(db, cover.snapshot, &[guild.id]).await?;
@@ -149,7 +149,7 @@ pub(super) async fn remove(
     Ok(())
 }
 
-/// Notes a member's roles if they are staff, or that they are not.
+/// Records a member's roles if they are staff, or that they are not.
 pub(super) async fn put_member(
     db: &Transaction<'_>,
     topics: &mut ChangedTopics,
@@ -174,7 +174,7 @@ pub(super) async fn put_member(
     Ok(())
 }
 
-/// A member has left: they are not staff any more, and the guild is no longer on their list.
+/// A member has left: they are no longer staff, and the guild is no longer on their list.
 pub(super) async fn remove_member(
     db: &Transaction<'_>,
     topics: &mut ChangedTopics,
@@ -222,12 +222,12 @@ async fn delete_staff(db: &Transaction<'_>, snapshot: i64, guilds: &[Snowflake])
     Ok(db.execute(&statement, &[&snapshot, &ids(guilds)]).await?)
 }
 
-/// The guilds of these rows, each of which says how many members there are.
+/// The totals of the guilds in these rows, each of which has a member count.
 fn totals_of(rows: &[Row]) -> Sql<GuildTotals> {
     rows.iter().map(|row| Ok(GuildTotals::one(row.try_get(0)?))).sum()
 }
 
-/// Moves guilds and their staff from one snapshot to another, and says what was moved.
+/// Moves guilds and their staff from one snapshot to another, and returns what was moved.
 pub(super) async fn relocate(db: &Transaction<'_>, from: i64, to: i64, guilds: &[Snowflake]) -> Sql<GuildTotals> {
     let staff = "UPDATE guild_staff SET snapshot = $2 WHERE snapshot = $1 AND guild = ANY ($3)";
     let statement = db.prepare_cached(staff).await?;
@@ -268,7 +268,7 @@ pub(super) async fn copy(
     Ok(())
 }
 
-/// After a change of a guild: copies these parts of it again into every staged snapshot that carries them over.
+/// After a change to a guild: copies these parts of it again into every staged snapshot that carries them over.
 pub(super) async fn copy_again(
     db: &Transaction<'_>,
     coverage: &Coverage,

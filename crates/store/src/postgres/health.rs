@@ -1,4 +1,4 @@
-//! The bot's health. The domain merges heartbeats; the rows that differ afterwards are written.
+//! The bot's health. The domain merges heartbeats; rows that differ afterwards are written.
 
 use std::collections::BTreeMap;
 
@@ -53,13 +53,18 @@ async fn shards(db: &impl GenericClient) -> Sql<BTreeMap<u32, Shard>> {
     Ok(shards.into_iter().collect())
 }
 
-pub(super) async fn beat(db: &Transaction<'_>, topics: &mut ChangedTopics, beat: &Heartbeat, now: Time) -> Sql<()> {
+pub(super) async fn record_heartbeat(
+    db: &Transaction<'_>,
+    topics: &mut ChangedTopics,
+    heartbeat: &Heartbeat,
+    now: Time,
+) -> Sql<()> {
     lock(db, Lock::Health).await?;
     let before = load(db).await?;
-    let started_at = numbering::note_started(db, &beat.instance, beat.started_at, now).await?;
-    numbering::note_own(db, &beat.instance, beat.own_shards()).await?;
+    let started_at = numbering::note_started(db, &heartbeat.instance, heartbeat.started_at, now).await?;
+    numbering::note_own(db, &heartbeat.instance, heartbeat.own_shards()).await?;
     let mut after = before.clone();
-    after.merge(Heartbeat { started_at, ..beat.clone() }, now);
+    after.merge(Heartbeat { started_at, ..heartbeat.clone() }, now);
     write_instances(db, &before.instances, &after.instances).await?;
     write_shards(db, &before.shards, &after.shards).await?;
     topics.push(Topic::Health);
@@ -108,7 +113,7 @@ async fn write_shards(db: &Transaction<'_>, before: &BTreeMap<u32, Shard>, after
     if changed.is_empty() {
         return Ok(());
     }
-    // One statement for what may be hundreds of shards.
+    // One statement for possibly hundreds of shards.
     let sql = "INSERT INTO shards (id, key, instance, started_at, reported, sent, acknowledged, latency)
         SELECT * FROM unnest($1::bigint[], $8::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[],
             $7::float8[])

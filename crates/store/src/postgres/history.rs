@@ -1,4 +1,4 @@
-//! The bot's history. It is written by one transaction at a time, over all replicas.
+//! The bot's history. Only one transaction at a time writes it, across all replicas.
 
 use async_trait::async_trait;
 use deadpool_postgres::{GenericClient, Transaction};
@@ -152,7 +152,7 @@ async fn newest(db: &Transaction<'_>) -> Sql<Option<Time>> {
     Ok(db.query_one(&statement, &[]).await?.column(0)?)
 }
 
-/// Whether nobody had recorded it yet; then it counts for its day.
+/// Whether it was not recorded yet, in which case it counts for its day.
 async fn add_minute(db: &Transaction<'_>, minute: &Minute) -> Sql<bool> {
     let sql = "INSERT INTO history_minutes (begins, state, latency) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
     let Minute { begins, state, latency } = minute;
@@ -178,7 +178,6 @@ async fn delete_old(db: &Transaction<'_>, bounds: HistoryBounds) -> Sql<()> {
     Ok(())
 }
 
-/// Writes what happens to the open incident.
 async fn take(db: &Transaction<'_>, step: IncidentStep) -> Sql<()> {
     match step {
         IncidentStep::Stays => {}
@@ -211,7 +210,7 @@ async fn announce(db: &Transaction<'_>, topics: &mut ChangedTopics, notice: &Not
     Ok(unsigned(id))
 }
 
-/// Runs a statement after which the history is another one; gives how many rows it changed.
+/// Runs a statement that changes the history, and returns how many rows it changed.
 async fn change(
     db: &Transaction<'_>,
     topics: &mut ChangedTopics,

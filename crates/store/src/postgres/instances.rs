@@ -1,4 +1,4 @@
-//! The bot's processes: their numbering, their life, and the shards that they call their own.
+//! The bot's processes: their numbering, when they were seen, and the shards they own.
 
 use deadpool_postgres::{GenericClient, Transaction};
 use domain::feed::{FIRST_EVENT, InstanceId, InstanceState, Life, OwnShards, SenderState, ShardKey, counted_start};
@@ -9,14 +9,14 @@ use super::columns::{Column as _, ReadColumn as _, Whole, integer, readable, uns
 use super::errors::Sql;
 use super::keys;
 
-/// Reads columns of `feed_instances` and `reported`, from this one on; `None` if they are of no row.
+/// Reads columns of `feed_instances` and `reported`, starting at this one; `None` if there is no row.
 pub(super) fn life(row: &Row, first: usize) -> Sql<Option<Life>> {
     let (Some(first_seen), Some(last_call)) = (row.column(first)?, row.column(first + 2)?) else { return Ok(None) };
     let (said_start, last_heartbeat) = (row.column(first + 1)?, row.column(first + 3)?);
     Ok(Some(Life { first_seen, said_start, last_call, last_heartbeat }))
 }
 
-/// Notes a numbered call of an instance, and says what is known of it; `None` if its key is not good.
+/// Records a numbered call of an instance, and returns what is known about it; `None` if its key is not valid.
 pub(super) async fn admit(db: &Transaction<'_>, instance: &InstanceId, now: Time) -> Sql<Option<SenderState>> {
     if !keys::is_good(db, &instance.key).await? {
         return Ok(None);
@@ -24,7 +24,7 @@ pub(super) async fn admit(db: &Transaction<'_>, instance: &InstanceId, now: Time
     note_call(db, instance, now).await.map(Some)
 }
 
-/// Notes a numbered call of an instance, which may be its first, and says what is known of it.
+/// Records a numbered call of an instance, possibly its first, and returns what is known about it.
 pub(super) async fn note_call(db: &Transaction<'_>, instance: &InstanceId, now: Time) -> Sql<SenderState> {
     let sql = "INSERT INTO feed_instances (key, instance, next, first_seen, started_at, last_used, sent_snapshot)
         VALUES ($1, $2, $4, $3, NULL, $3, false)
@@ -56,7 +56,7 @@ pub(super) async fn advance(db: &Transaction<'_>, sender: &SenderState, next: Op
     Ok(())
 }
 
-/// Notes that a known instance has sent a snapshot; if it is of a shard, then that is its own.
+/// Records that a known instance has sent a snapshot; if it is of a shard, the instance owns it.
 pub(super) async fn note_snapshot(db: &Transaction<'_>, instance: &InstanceId, shard: Option<ShardKey>) -> Sql<()> {
     let sql = "UPDATE feed_instances SET sent_snapshot = true WHERE key = $1 AND instance = $2 AND NOT sent_snapshot";
     let statement = db.prepare_cached(sql).await?;
@@ -92,10 +92,10 @@ pub(super) async fn own_shards(db: &Transaction<'_>, instance: &InstanceId) -> S
     rows.iter().map(read).collect()
 }
 
-/// Notes when an instance says that it started, and gives the start that counts. It is noted here because the health forgets the
-/// instance soon after its last heartbeat, and its rank must not change with that.
+/// Records when an instance says it started, and returns the start that counts. It is recorded here because the health data
+/// drops the instance soon after its last heartbeat, and its rank must not change with that.
 pub(super) async fn note_started(db: &Transaction<'_>, instance: &InstanceId, said: Time, now: Time) -> Sql<Time> {
-    // If it is new, a numbered call at the same time may see it first: then the time of that call is read here.
+    // If it is new, a concurrent numbered call may record it first, in which case the time of that call is read here.
     let sql = "INSERT INTO feed_instances (key, instance, next, first_seen, started_at, last_used, sent_snapshot)
         VALUES ($1, $2, $4, $3, NULL, $3, false) ON CONFLICT DO NOTHING";
     let (key, name) = (&instance.key, instance.name.as_str());
@@ -118,12 +118,12 @@ pub(super) async fn note_started(db: &Transaction<'_>, instance: &InstanceId, sa
     Ok(started)
 }
 
-/// Forgets the numberings that nobody has used for long.
+/// Forgets numberings that have been unused for long.
 pub(super) async fn forget(db: &Transaction<'_>) -> Sql<()> {
     let statement = db.prepare_cached("SELECT max(last_used) FROM feed_instances").await?;
     let latest: Option<Time> = db.query_one(&statement, &[]).await?.column(0)?;
     let Some(latest) = latest else { return Ok(()) };
-    // An instance that sends only heartbeats is alive all the same.
+    // An instance that only sends heartbeats is still alive.
     let sql = "WITH gone AS (DELETE FROM feed_instances WHERE last_used < $1
                 AND NOT EXISTS (SELECT 1 FROM instances WHERE instances.key = feed_instances.key AND id = instance)
             RETURNING key, instance)

@@ -1,5 +1,5 @@
-//! How replicas invalidate each other's caches: a message names the counters that a commit has changed, by their slots. There is at
-//! most one message per transaction, because a commit with one takes a lock of the whole database.
+//! How replicas invalidate each other's caches: a message lists the slots of the counters that a commit has changed. There is
+//! at most one message per transaction, because a commit with one takes a lock on the whole database.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -11,16 +11,16 @@ use runtime::random::Random;
 use crate::freshness::slot;
 use crate::{Freshness, Topic};
 
-/// Where the messages go. The number changes with what a message means, so that a replica never reads one in another's meaning.
+/// The channel for messages. The number changes with their meaning, so that a replica never misreads one.
 pub(super) const CHANNEL: &str = "bot_companion_1";
 
-/// The most slots in a message: the database takes payloads shorter than 8,000 bytes, and a slot is four letters.
+/// The most slots in a message: the database accepts payloads shorter than 8,000 bytes, and a slot takes four letters.
 const MOST_SLOTS: usize = 1_900;
-/// In place of the slots: everything.
+/// Instead of slots: everything.
 pub(super) const EVERYTHING: &str = "*";
 
-/// Tells replicas apart. A replica has no need for its own messages, unless it does not know what became of one of its commits: that
-/// may still happen long after we gave up waiting for it, and what was read since then is stale.
+/// Tells replicas apart. A replica does not need its own messages, unless it does not know the outcome of one of its commits:
+/// that may still happen long after we gave up waiting for it, and what was read since then is stale.
 #[derive(Clone, Debug)]
 pub(super) struct Origin {
     number: u64,
@@ -32,18 +32,18 @@ impl Origin {
         Self { number: random.number(), heeds_own: Arc::default() }
     }
 
-    /// A number below this, which other replicas hardly share.
+    /// A number below this that other replicas are unlikely to share.
     pub(super) fn spread(&self, below: u64) -> u64 {
         self.number % below.max(1)
     }
 
-    /// From now on this replica heeds its own messages, too.
-    pub(super) fn heed_own(&self) {
+    /// From now on this replica also handles its own messages.
+    pub(super) fn handle_own(&self) {
         self.heeds_own.store(true, Ordering::SeqCst);
     }
 }
 
-/// The message of a commit; none if it changed nothing that is cached.
+/// The message of a commit; `None` if it changed nothing that is cached.
 pub(super) fn message(origin: &Origin, topics: &[Topic]) -> Option<String> {
     if topics.is_empty() {
         return None;
@@ -116,7 +116,7 @@ mod tests {
         let message = super::message(&own, &[id(7)]).unwrap();
         apply(&message, &own, &freshness);
         assert!(freshness.is_fresh(&dependencies, mark));
-        own.heed_own();
+        own.handle_own();
         apply(&message, &own, &freshness);
         assert!(!freshness.is_fresh(&dependencies, mark));
     }

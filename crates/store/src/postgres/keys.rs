@@ -24,7 +24,7 @@ pub(super) async fn by_hash(db: &impl GenericClient, hash: TokenHash) -> Sql<Opt
     db.query_opt(&statement, &[&hash.0.as_slice()]).await?.as_ref().map(read).transpose()
 }
 
-/// Whether there is a key with this id that was not revoked. The row is locked, so that a revocation waits until this work has
+/// Whether there is a key with this ID that was not revoked. The row is locked, so that a revocation waits until this work has
 /// ended: what is committed after the revocation finds the key revoked.
 pub(super) async fn is_good(db: &Transaction<'_>, id: &str) -> Sql<bool> {
     let sql = "SELECT 1 FROM bot_keys WHERE id = $1 AND revoked IS NULL FOR SHARE";

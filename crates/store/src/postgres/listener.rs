@@ -1,5 +1,5 @@
-//! Listens to the invalidations of other replicas, on a connection of its own. While it cannot hear them, the cache is suspended; when
-//! it can again, everything cached is invalidated, because some may have been missed.
+//! Listens for invalidations from other replicas, on its own connection. While they do not arrive, the cache is suspended; when
+//! they do again, everything cached is invalidated, because some may have been missed.
 
 use std::future::{pending, poll_fn};
 use std::pin::Pin;
@@ -17,17 +17,16 @@ use super::errors::SqlError;
 use super::invalidation::{self, Origin};
 use crate::Freshness;
 
-/// How often the connection is probed. With the next it makes sure that a broken connection is noticed within a second.
+/// How often the connection is probed. Together with the next value, this notices a broken connection within a second.
 const PROBE_EVERY: Duration = Duration::from_millis(300);
-/// How long an answer may take before the cache is suspended: changes may not be heard any more.
+/// How long an answer may take before the cache is suspended, because changes may not be arriving.
 const PROMPT: Duration = Duration::from_millis(600);
-/// How long an answer may take, after that, before another connection is tried beside this one.
+/// How much longer an answer may take before another connection is tried as well.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long to wait before the next try, and how much longer at most, so that replicas do not come all at once.
+/// How long to wait before the next try, and how much longer at most, so that replicas do not all come at once.
 const PAUSE: Duration = Duration::from_millis(150);
 const SPREAD: u64 = 150;
 
-/// The listener, until it is stopped.
 pub(super) struct Listener {
     address: Address,
     freshness: Arc<Freshness>,
@@ -40,7 +39,7 @@ impl Listener {
         Self { address: address.named("listener"), freshness, origin, stop }
     }
 
-    /// Begins to listen; fails if it cannot.
+    /// Starts listening; fails if it cannot.
     pub(super) async fn start(self) -> Result<JoinHandle<()>, String> {
         self.freshness.suspend();
         let connection = self.connect().await?;
@@ -57,23 +56,23 @@ impl Listener {
             let why = lost.as_ref().map_or("the database does not answer", String::as_str);
             warn!(
                 why,
-                "changes of other replicas cannot be heard; reading everything from the database until they can"
+                "changes from other replicas are not arriving; reading everything from the database until they do"
             );
             connection = if lost.is_some() {
                 drop(connection);
                 self.reconnect().await
             } else {
-                // The database may be dead, or have much to do. The connection on which it answers first is taken.
+                // The database may be dead, or busy. The connection that it answers on first is used.
                 tokio::select! {
                     new = self.reconnect() => new,
                     () = answered(&connection) => {
-                        // Messages come in order, on the same connection: they may have been late, but none is missing.
+                        // Messages arrive in order on the same connection: they may have been late, but none is missing.
                         self.freshness.resume();
                         connection
                     }
                 }
             };
-            info!("changes of other replicas are heard again");
+            info!("changes from other replicas are arriving again");
         }
     }
 
@@ -86,7 +85,7 @@ impl Listener {
         }
     }
 
-    /// Connects, listens, and resumes the cache: what was cached until now is invalidated, what changes from now on is heard.
+    /// Connects, listens, and resumes the cache: everything cached so far is invalidated, and changes from now on arrive.
     async fn connect(&self) -> Result<ListenerConnection, String> {
         let (client, mut connection) = self.address.connect().await.map_err(|error| error.to_string())?;
         let (freshness, origin) = (Arc::clone(&self.freshness), self.origin.clone());
@@ -112,7 +111,7 @@ impl Listener {
         Ok(connection)
     }
 
-    /// Probes the connection until it is lost, and says why it is broken; nothing if it is only silent.
+    /// Probes the connection until it is lost, and returns why it is broken; `None` if it is only silent.
     async fn probe_until_lost(&self, connection: &mut ListenerConnection) -> Option<String> {
         let ListenerConnection { client, reader } = connection;
         let probing = async {
@@ -126,7 +125,7 @@ impl Listener {
                     answered = self.within(PATIENCE, answer.as_mut()).await;
                 }
                 match answered {
-                    // Messages come in order, on the same connection: they may have been late, but none is missing.
+                    // Messages arrive in order on the same connection: they may have been late, but none is missing.
                     Some(Ok(_)) => self.freshness.resume(),
                     Some(Err(error)) => return Some(SqlError::from(error).to_string()),
                     None => return None,
@@ -139,8 +138,8 @@ impl Listener {
         }
     }
 
-    /// The answer, if it comes within this time. On a test's clock none is late: that it was turned while a busy machine took its time
-    /// says nothing about the database.
+    /// The answer, if it comes within this time. With a test's clock, none is late: moving it while a busy machine took its
+    /// time says nothing about the database.
     async fn within<T>(&self, limit: Duration, answer: Pin<&mut impl Future<Output = T>>) -> Option<T> {
         if self.freshness.clock().is_manual() {
             return Some(answer.await);
@@ -149,7 +148,7 @@ impl Listener {
     }
 }
 
-/// Returns when a connection that was silent answers; never if it is broken.
+/// Returns when a silent connection answers; never if it is broken.
 async fn answered(connection: &ListenerConnection) {
     if connection.client.simple_query("").await.is_err() {
         pending::<()>().await;

@@ -1,17 +1,16 @@
-//! Locks for the time of a transaction, where several replicas would get into each other's way. A transaction that needs two takes
-//! them in the order in which they stand here.
+//! Locks that last for a transaction, where several replicas would get in each other's way. A transaction that needs two takes
+//! them in the order listed here.
 
 use deadpool_postgres::Transaction;
 use domain::Snowflake;
 
 use super::errors::Sql;
 
-/// What a transaction has to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lock {
     /// Removing what nobody can see any more.
     CleanUp,
-    /// What the bot says: guilds, subscriptions, feedback, team and the numbering.
+    /// What the bot sends: guilds, subscriptions, feedback, team and the numbering.
     Feed,
     Health,
     History,
@@ -20,7 +19,7 @@ pub(super) enum Lock {
     Code([u8; 4]),
 }
 
-/// Waits for the lock; it is free again when the transaction ends.
+/// Waits for the lock, which is released when the transaction ends.
 pub(super) async fn lock(db: &Transaction<'_>, lock: Lock) -> Sql<()> {
     let (class, key) = key(lock);
     let statement = db.prepare_cached("SELECT pg_advisory_xact_lock($1::int, $2::int)").await?;
@@ -28,7 +27,7 @@ pub(super) async fn lock(db: &Transaction<'_>, lock: Lock) -> Sql<()> {
     Ok(())
 }
 
-/// Takes the lock if nobody has it.
+/// Takes the lock if it is free.
 pub(super) async fn try_lock(db: &Transaction<'_>, lock: Lock) -> Sql<bool> {
     let (class, key) = key(lock);
     let statement = db.prepare_cached("SELECT pg_try_advisory_xact_lock($1::int, $2::int)").await?;
@@ -44,7 +43,7 @@ fn key(lock: Lock) -> (i32, i32) {
         Lock::History => (6, 0),
         Lock::Code(hash) => (4, u64::from(u32::from_be_bytes(hash))),
     };
-    // Two that share a key wait for each other without need, and that is all.
+    // Two that share a key wait for each other needlessly, and that is all.
     let [.., a, b, c, d] = key.to_be_bytes();
     (0x0062_6300 + class, i32::from_be_bytes([a, b, c, d]))
 }

@@ -1,4 +1,4 @@
-//! A look at the database that changes nothing.
+//! Inspects the database without changing it.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::pool::READ_ONLY;
 use super::{health, migrations, pool, upkeep};
 use crate::{Result, ServerLook, StoreContent, StoreError, StoreLook, schema_version};
 
-/// Looks at the database, each question for `limit` at most.
+/// Inspects the database, with `limit` for each question.
 pub(crate) async fn look(url: &SecretString, limit: Duration) -> Result<StoreLook> {
     let address = address(url)?;
     let newest = migrations::NEWEST;
@@ -27,12 +27,12 @@ pub(crate) async fn look(url: &SecretString, limit: Duration) -> Result<StoreLoo
     Ok(StoreLook { schema, newest, server: Some(server), content, file: None })
 }
 
-/// What the server allows the role of the URL, for a service that runs.
+/// What the server allows the URL's role, for a running service.
 pub(crate) async fn look_at_server(url: &SecretString, limit: Duration) -> Result<ServerLook> {
     ask(&address(url)?, limit, server).await
 }
 
-/// Makes sure that a command of this release can read the database as it is.
+/// Makes sure that a command of this release can read the database as is.
 pub(super) async fn expect_readable(address: &Address, limit: Duration) -> Result<()> {
     schema_version::expect_readable(ask(address, limit, migrations::readable_version).await?, migrations::NEWEST)
 }
@@ -41,7 +41,7 @@ fn address(url: &SecretString) -> Result<Address> {
     Ok(Address::parse(url).map_err(StoreError::Failed)?.named("check").read_only())
 }
 
-/// Asks on a connection that only reads, for `limit` at most.
+/// Asks on a read-only connection, within `limit`.
 async fn ask<T>(address: &Address, limit: Duration, question: impl AsyncFnOnce(&Client) -> Result<T>) -> Result<T> {
     let (client, connection) = address.open().await?;
     let asked = async {
@@ -54,12 +54,12 @@ async fn ask<T>(address: &Address, limit: Duration, question: impl AsyncFnOnce(&
 }
 
 fn silent(_: tokio::time::error::Elapsed) -> StoreError {
-    StoreError::Unavailable("the database accepted the connection and fell silent".to_owned())
+    StoreError::Unavailable("the database accepted the connection but does not respond".to_owned())
 }
 
 /// What the server allows the role that asks.
 async fn server(client: &Client) -> Result<ServerLook> {
-    // A superuser has no limit but the server's own.
+    // A superuser has no limit other than the server's.
     let asked = "SELECT current_user::text, current_schema()::text,
             coalesce(has_schema_privilege(current_schema(), 'CREATE'), false),
             current_setting('max_connections')::bigint,
@@ -81,7 +81,7 @@ async fn server(client: &Client) -> Result<ServerLook> {
 }
 
 async fn content(address: &Address, limit: Duration) -> Result<StoreContent> {
-    // The questions are asked of a connection of a pool, because that is what the store has.
+    // The questions are asked on a pooled connection, because that is what the store has.
     let pool = pool::build(address, 1, limit, limit)?;
     let client = pool.get().await.map_err(|error| StoreError::Unavailable(error.to_string()))?;
     let failed = SqlError::into_store_error;

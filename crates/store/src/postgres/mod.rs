@@ -1,5 +1,5 @@
-//! The store that several replicas share: a PostgreSQL database. Every write is one transaction that tells the other replicas what
-//! it changed; the work itself is plain functions over a connection, one file per topic, beside those of the embedded store.
+//! The store that several replicas share: a PostgreSQL database. Every write is one transaction that tells the other replicas
+//! what it changed. The work itself is plain functions over a connection, one file per topic, as in the SQLite store.
 
 mod accounts;
 mod address;
@@ -62,17 +62,17 @@ pub(super) use self::look::{look, look_at_server};
 use self::work::{Executor, Pace, Read};
 use super::starting::{StoreLocation, keep_trying};
 use super::{
-    Account, Admission, BlockedUser, BotKey, Claim, CodeHash, Committed, Fed, Freshness, GrantSaved, Lease, Result,
-    Revocation, Sample, SealedGrant, SnapshotId, Store, StoreError, StoreOptions, StoredList, Swept, not_staged,
+    Account, Admission, BatchOutcome, BlockedUser, BotKey, Claim, CodeHash, Committed, Freshness, GrantSaved, Lease,
+    Result, Revocation, Sample, SealedGrant, SnapshotId, Store, StoreError, StoreOptions, StoredList, Swept,
+    not_staged,
 };
 
-/// The store in a database server.
 pub(super) struct Postgres {
     executor: Executor,
     stop: CancellationToken,
 }
 
-/// Says what is wrong with a URL, if anything is.
+/// What is wrong with a URL, if anything.
 pub(super) fn check(url: &SecretString) -> std::result::Result<(), String> {
     Address::parse(url).map(drop)
 }
@@ -82,12 +82,12 @@ pub(super) fn location(url: &SecretString) -> String {
     Address::parse(url).map_or_else(|_| "PostgreSQL".to_owned(), |address| address.location())
 }
 
-/// Connections over the network on which somebody in between could listen or answer.
+/// Connections over the network that someone in between could read or answer.
 pub(super) fn cautions(url: &SecretString) -> Vec<String> {
     let Ok(address) = Address::parse(url) else { return Vec::new() };
     let open = address.unverified_hosts();
     let caution = format!(
-        "the connection to PostgreSQL at {} is not verified, so somebody on the way could read and change everything; add \
+        "the connection to PostgreSQL at {} is not verified, so someone on the network could read and change everything; add \
          `sslmode=verify-full` to store.url, and `sslrootcert=FILE` if the authority is your own (docs/scaling.md)",
         open.join(", ")
     );
@@ -95,8 +95,8 @@ pub(super) fn cautions(url: &SecretString) -> Vec<String> {
 }
 
 impl Postgres {
-    /// Connects, migrates the database as needed, and begins to listen to the other replicas. A database that is not there yet is
-    /// waited for.
+    /// Connects, migrates the database as needed, and starts listening to the other replicas. Waits for a database that is not
+    /// ready yet.
     pub(super) async fn open(options: &StoreOptions, freshness: Arc<Freshness>) -> Result<Self> {
         let address = Address::parse(&options.url).map_err(StoreError::Failed)?;
         let location = address.location();
@@ -113,7 +113,7 @@ impl Postgres {
         let listener = Listener::new(address.clone(), Arc::clone(&freshness), origin.clone(), stop.clone());
         let listening = listener.start().await.map_err(StoreError::Unavailable)?;
         let executor = Executor::new(address, options.connections, options.wait, freshness, origin)?;
-        // The first request finds a connection; to make one may take longer than a request may wait.
+        // So that the first request finds a connection; opening one may take longer than a request may wait.
         if let Err(error) = executor.warm().await {
             listening.abort();
             return Err(error);
@@ -134,25 +134,26 @@ const SILENCE: Duration = Duration::from_mins(1);
 async fn migrate(address: &Address) -> Result<()> {
     let (mut client, connection) = address.open().await?;
     let readable = async {
-        // A replica that vanishes in the middle must not keep the lock for hours, and nobody waits for it in silence.
+        // A replica that vanishes in the middle must not keep the lock for hours, and nobody should wait for it in silence.
         let bounds = "SET lock_timeout = '60s'; SET idle_in_transaction_session_timeout = '60s'";
         let bounded = client.batch_execute(bounds).await;
         bounded.map_err(|error| StoreError::Unavailable(errors::SqlError::from(error).to_string()))?;
         migrations::refuse_unfinished_copy(&client).await
     };
-    let silent = |_| Err(StoreError::Unavailable("the database accepted the connection and fell silent".to_owned()));
+    let silent =
+        |_| Err(StoreError::Unavailable("the database accepted the connection but does not respond".to_owned()));
     let migrated = match tokio::time::timeout(SILENCE, readable).await.unwrap_or_else(silent) {
         Ok(()) => migrations::run(&mut client).await,
         Err(refused) => Err(refused),
     };
     connection.abort();
     if migrated? {
-        super::schema_version::tell_of_new_store(&address.location());
+        super::schema_version::log_new_store(&address.location());
     }
     Ok(())
 }
 
-/// Writes; a row or a few of them, unless a pace says otherwise.
+/// Writes one or a few rows, unless a pace says otherwise.
 macro_rules! transact {
     ($self:ident, $arguments:expr, |$db:ident, $topics:ident, $names:pat_param| $work:expr) => {
         transact!($self, Pace::Quick, $arguments, |$db, $topics, $names| $work)
@@ -316,7 +317,7 @@ impl Store for Postgres {
         transact!(self, Pace::Feed, changes, |db, topics, changes| changes::apply(db, topics, changes))
     }
 
-    async fn feed(&self, instance: InstanceId, first: u64, events: Vec<Event>, now: Time) -> Result<Fed> {
+    async fn feed(&self, instance: InstanceId, first: u64, events: Vec<Event>, now: Time) -> Result<BatchOutcome> {
         transact!(self, Pace::Feed, (instance, first, events, now), |db, topics, (instance, first, events, now)| {
             feed::feed(db, topics, instance, *first, events, *now)
         })
@@ -329,7 +330,7 @@ impl Store for Postgres {
     }
 
     async fn stage(&self, snapshot: SnapshotId, lines: Lines) -> Result<()> {
-        // What carries something over waits for its turn among those who change what is stored.
+        // Lines that carry something over take turns with everything that changes stored data.
         let pace = if lines.has_carried_parts() { Pace::Feed } else { Pace::Long };
         let staged: Result<Option<()>> = transact!(self, pace, (snapshot, lines), |db, _topics, (snapshot, lines)| {
             snapshots::stage(db, *snapshot, lines)
@@ -377,8 +378,10 @@ impl Store for Postgres {
         transact!(self, (id, now), |db, topics, (id, now)| keys::revoke(db, topics, id, *now))
     }
 
-    async fn beat(&self, beat: Heartbeat, now: Time) -> Result<()> {
-        transact!(self, (beat, now), |db, topics, (beat, now)| health::beat(db, topics, beat, *now))
+    async fn record_heartbeat(&self, heartbeat: Heartbeat, now: Time) -> Result<()> {
+        transact!(self, (heartbeat, now), |db, topics, (heartbeat, now)| health::record_heartbeat(
+            db, topics, heartbeat, *now
+        ))
     }
 
     async fn close(&self) {

@@ -1,4 +1,4 @@
-//! The pool of connections, and how they are made.
+//! The connection pool, and how connections are made.
 
 use std::time::Duration;
 
@@ -13,21 +13,21 @@ use super::address::Address;
 use super::errors::SqlError;
 use crate::{Result, StoreError};
 
-/// From here on the database itself refuses to change anything.
+/// From here on, the database itself refuses all changes.
 pub(super) const READ_ONLY: &str = "SET default_transaction_read_only = on";
 
-/// A pool of connections to this address, each with the database's own limits on what is done with it: `wait` for a statement,
-/// and `idle` between two of a transaction.
+/// A pool of connections to this address, each with the database's own limits: `wait` for a statement, and `idle` between two
+/// statements of a transaction.
 pub(super) fn build(address: &Address, connections: usize, wait: Duration, idle: Duration) -> Result<Pool> {
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    // The manager's own settings are for a way to connect that is not taken.
+    // The manager's own settings are for a way of connecting that isn't used.
     let manager = Manager::from_connect(tokio_postgres::Config::new(), ByAddress(address.clone()), recycling);
-    // Compiling a statement is for those that run for seconds; it would make some of ours a hundred times slower.
+    // JIT compilation is for statements that run for seconds; it would make some of ours a hundred times slower.
     let limits = format!(
         "SET jit = off; SET statement_timeout = {millis}; SET idle_in_transaction_session_timeout = {idle}; {access}",
         access = if address.is_read_only() { READ_ONLY } else { "" },
         millis = wait.as_millis(),
-        // A replica that was cut off in the middle of a transaction must not hold up the others for long.
+        // A replica that is cut off in the middle of a transaction must not hold up the others for long.
         idle = idle.as_millis(),
     );
     let set_limits = Hook::async_fn(move |client: &mut ClientWrapper, _| {
@@ -40,10 +40,9 @@ pub(super) fn build(address: &Address, connections: usize, wait: Duration, idle:
         .runtime(Runtime::Tokio1)
         .post_create(set_limits)
         .build()
-        .map_err(|error| StoreError::Failed(format!("its pool cannot be made: {error}")))
+        .map_err(|error| StoreError::Failed(format!("its pool cannot be created: {error}")))
 }
 
-/// Makes the pool's connections.
 struct ByAddress(Address);
 
 type Connected = std::result::Result<(tokio_postgres::Client, JoinHandle<()>), tokio_postgres::Error>;
@@ -62,7 +61,7 @@ impl Connect for ByAddress {
                 }
                 Err(error) => match error.into_driver_error() {
                     Some(error) => Err(error),
-                    // Silence has no error that the pool would take; its own limit is about to end this.
+                    // The pool has no error for silence; its own limit is about to end this.
                     None => std::future::pending().await,
                 },
             }

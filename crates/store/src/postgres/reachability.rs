@@ -1,5 +1,5 @@
-//! Whether the database can be reached: what was heard from it, a probe when it is silent, and the circuit breaker that opens when
-//! the probe is not answered.
+//! Whether the database can be reached: when it last answered, a probe when it is silent, and the circuit breaker that opens
+//! when a probe gets no answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,11 +18,11 @@ use crate::Freshness;
 
 /// How much later one replica may probe than another, in milliseconds.
 pub(super) const SPREAD: u64 = 50;
-/// How often work looks whether the database can still be reached.
+/// How often work checks whether the database can still be reached.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// How long the listener may be out of touch, and nothing else heard, before work probes for itself.
+/// How long the listener and all work may hear nothing before work probes for itself.
 const SILENCE: Duration = Duration::from_millis(250);
-/// How long a quick probe waits; and how long at least a probe waits on whose answer the circuit depends.
+/// How long a quick probe waits, and the shortest wait for a probe that decides about the circuit.
 const PROBE: Duration = Duration::from_secs(1);
 
 pub(super) struct Reachability {
@@ -35,10 +35,11 @@ pub(super) struct Reachability {
     heard: AtomicU64,
     /// When it last did, in milliseconds of the clock's ticks.
     heard_at: AtomicU64,
-    /// Held while probing: one probe at a time, for all who wait. It is what `heard` was when a probe was not answered.
+    /// Held while probing: one probe at a time for everyone who waits. Contains the value of `heard` when a probe got no
+    /// answer.
     unanswered_at: Mutex<Option<u64>>,
     wait: Duration,
-    /// This replica's part of [`SPREAD`].
+    /// This replica's share of [`SPREAD`].
     spread: Duration,
 }
 
@@ -78,8 +79,8 @@ impl Reachability {
         u64::try_from(self.freshness.clock().ticks().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Whether work that waited in vain waited for a database that is gone: the circuit is open, or is about to be. How far the probe
-    /// has come by then is a matter of chance, on a busy machine above all.
+    /// Whether work that waited in vain waited for a database that is gone, because the circuit is open or about to be. How far
+    /// the probe has got by then is a matter of chance, especially on a busy machine.
     pub(super) fn is_gone(&self) -> bool {
         let unheard = self.ticks().saturating_sub(self.heard_at.load(Ordering::Relaxed));
         self.closed_since().is_none() || self.freshness.is_suspended() && u128::from(unheard) >= PROBE.as_millis()
@@ -90,7 +91,7 @@ impl Reachability {
         if !self.circuit.open(since) {
             return;
         }
-        warn!(why, "the database cannot be reached; nothing is asked of it until it answers");
+        warn!(why, "the database cannot be reached; no queries are sent until it answers");
         let this = Arc::clone(self);
         tokio::spawn(async move {
             let probe = |probe| {
@@ -106,9 +107,9 @@ impl Reachability {
         });
     }
 
-    /// Returns when the database is out of reach: for a while neither the listener nor any work has heard from it, and it accepts
-    /// no new connection either. One that is slow, but answers something now and then, is not. The probe gets a part of
-    /// `store.wait`: with the default, and the time in which the listener notices, all of it stays below three seconds.
+    /// Returns when the database is out of reach: for a while neither the listener nor any work has heard from it, and it
+    /// accepts no new connection either. A slow one that answers now and then does not count. The probe gets part of
+    /// `store.wait`: with the default, and the time the listener needs to notice, all of it stays below three seconds.
     pub(super) async fn lost(&self) {
         let (mut silent_for, mut heard) = (Duration::ZERO, self.heard.load(Ordering::Relaxed));
         let is_silent = |heard| self.freshness.is_suspended() && self.heard.load(Ordering::Relaxed) == heard;
@@ -137,7 +138,7 @@ impl Reachability {
     }
 }
 
-/// Whether the database has answered an attempt to connect: one that says it has no room for another connection is there, too.
+/// Whether the database answered an attempt to connect; one that says it has no room for another connection is there, too.
 fn was_answered(
     attempt: std::result::Result<std::result::Result<(Client, DriverConnection), ConnectError>, Elapsed>,
 ) -> bool {

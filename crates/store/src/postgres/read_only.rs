@@ -1,4 +1,4 @@
-//! The database opened by a command that only reads.
+//! The database opened by a read-only command.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::starting::{StoreLocation, keep_trying};
 use crate::{Freshness, Result, StoreError, StoreOptions};
 
 impl Postgres {
-    /// Connects for a command that only reads: nothing is migrated, nobody listens, and the database refuses every write.
+    /// Connects for a read-only command: nothing is migrated, nobody listens, and the database refuses every write.
     pub(crate) async fn open_read_only(options: &StoreOptions, freshness: Arc<Freshness>) -> Result<Self> {
         let address = Address::parse(&options.url).map_err(StoreError::Failed)?.read_only();
         let location = address.location();

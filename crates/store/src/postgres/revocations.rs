@@ -1,4 +1,4 @@
-//! Grants that are to be revoked at the provider.
+//! Grants waiting to be revoked at the provider.
 
 use deadpool_postgres::Transaction;
 use domain::revocation::{NewRevocation, RevocationUpdate, StoredRevocation};
@@ -8,13 +8,12 @@ use super::columns::{Column as _, ReadColumn as _, Whole, changed, integer};
 use super::errors::Sql;
 use crate::{Revocation, SealedGrant};
 
-/// What is stored of the revocation of a user's former grant, if there is one. It may change at any time.
+/// The revocation of a user's previous grant, if there is one. It may change at any time.
 pub(super) async fn find(db: &Transaction<'_>, user: Snowflake) -> Sql<Option<StoredRevocation>> {
     read(db, user, "SELECT tries, sending_until, grant_sealed IS NULL FROM revocations WHERE user_id = $1").await
 }
 
-/// What is stored of the revocation of a user's former grant, if there is one. Nobody begins to send it before this transaction
-/// ends.
+/// The revocation of a user's previous grant, if there is one. Nobody starts to send it before this transaction ends.
 pub(super) async fn stored(db: &Transaction<'_>, user: Snowflake) -> Sql<Option<StoredRevocation>> {
     let sql = "SELECT tries, sending_until, grant_sealed IS NULL FROM revocations WHERE user_id = $1 FOR UPDATE";
     read(db, user, sql).await
@@ -27,7 +26,7 @@ async fn read(db: &Transaction<'_>, user: Snowflake, sql: &str) -> Sql<Option<St
     Ok(Some(StoredRevocation { tries, sending_until: row.column(1)?, is_sent: row.try_get(2)? }))
 }
 
-/// Notes that a grant is to be revoked after a while. The caller has the user's lock.
+/// Queues a grant for revocation after a while. The caller has the user's lock.
 pub(super) async fn add(db: &Transaction<'_>, user: Snowflake, grant: &SealedGrant, now: Time) -> Sql<()> {
     let NewRevocation { due, tries, sending_until } = NewRevocation::replacing(stored(db, user).await?, now);
     let sql = "INSERT INTO revocations (user_id, grant_sealed, due, tries, sending_until) VALUES ($1, $2, $3, $4, $5)
@@ -38,7 +37,7 @@ pub(super) async fn add(db: &Transaction<'_>, user: Snowflake, grant: &SealedGra
     Ok(())
 }
 
-/// Takes back a grant that waits to be revoked, if its revocation still is as it was found.
+/// Takes back a grant that is waiting to be revoked, if its revocation is unchanged.
 pub(super) async fn take_back(
     db: &Transaction<'_>,
     user: Snowflake,
@@ -59,7 +58,7 @@ pub(super) async fn cancel(db: &Transaction<'_>, user: Snowflake) -> Sql<()> {
     Ok(())
 }
 
-/// Takes the revocation that is due first and that nobody is sending.
+/// Takes the revocation that is due first and not being sent.
 pub(super) async fn take(db: &Transaction<'_>, now: Time, until: Time) -> Sql<Option<Revocation>> {
     let sql = "SELECT user_id FROM revocations
         WHERE due <= $1 AND grant_sealed IS NOT NULL AND (sending_until IS NULL OR sending_until <= $1)
@@ -75,7 +74,7 @@ pub(super) async fn take(db: &Transaction<'_>, now: Time, until: Time) -> Sql<Op
     Ok(Some(Revocation { user, grant: SealedGrant(row.try_get(0)?), tries, until }))
 }
 
-/// Ends a try, unless another process has taken the revocation over or the user has signed in meanwhile.
+/// Ends an attempt, unless another process has taken over the revocation or the user has signed in in the meantime.
 pub(super) async fn finish(db: &Transaction<'_>, user: Snowflake, until: Time, end: RevocationEnd) -> Sql<()> {
     let RevocationUpdate { due, forgets_grant, uncounted } = end.update();
     let sql = "UPDATE revocations SET sending_until = NULL, due = $3, tries = tries - $4,
@@ -87,7 +86,7 @@ pub(super) async fn finish(db: &Transaction<'_>, user: Snowflake, until: Time, e
     Ok(())
 }
 
-/// Forgets those that were sent long enough ago; gives how many.
+/// Removes those that were sent long enough ago, and returns how many.
 pub(super) async fn forget(db: &Transaction<'_>, now: Time, batch: usize) -> Sql<usize> {
     let sql = "DELETE FROM revocations WHERE user_id = ANY (ARRAY
         (SELECT user_id FROM revocations WHERE due <= $1 AND grant_sealed IS NULL LIMIT $2 FOR UPDATE SKIP LOCKED))";

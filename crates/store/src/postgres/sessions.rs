@@ -1,4 +1,4 @@
-//! Sessions: found, ended and swept.
+//! Sessions: looked up, ended and swept.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -51,7 +51,7 @@ pub(super) async fn end_one(
     now: Time,
 ) -> Sql<bool> {
     lock(db, Lock::User(user)).await?;
-    // Also if it is gone already: the one who ended it may not have had an answer, and then nobody here has heard of it yet.
+    // Even if it is already gone: whoever ended it may not have got an answer, in which case nobody here knows about it yet.
     note_changed(topics, user);
     let statement = db.prepare_cached("DELETE FROM sessions WHERE id = $1 AND user_id = $2").await?;
     let ended = db.execute(&statement, &[&session.stored(), &user.stored()]).await? > 0;
@@ -73,7 +73,7 @@ pub(super) async fn end_all(
     Ok(sessions)
 }
 
-/// Ends those of a user's sessions that are too many beside the new one. The caller has the user's lock.
+/// Ends those of a user's sessions that are too many with the new one. The caller has the user's lock.
 pub(super) async fn end_surplus(
     db: &Transaction<'_>,
     topics: &mut ChangedTopics,
@@ -115,14 +115,14 @@ pub(super) async fn end_all_of_grant(
     Ok(current)
 }
 
-/// Blocks a user and ends their sessions, also the one that is about to be opened.
+/// Blocks a user and ends their sessions, including one that is about to be opened.
 pub(super) async fn block(db: &Transaction<'_>, topics: &mut ChangedTopics, blocked: &BlockedUser) -> Sql<usize> {
     lock(db, Lock::User(blocked.user)).await?;
     sign_in::block(db, blocked).await?;
     end_all_and_drop(db, topics, blocked.user, blocked.since).await
 }
 
-/// Ends a user's sessions, also the one that is about to be opened, and drops their account.
+/// Ends a user's sessions, including one that is about to be opened, and drops their account.
 pub(super) async fn end_all_and_drop(
     db: &Transaction<'_>,
     topics: &mut ChangedTopics,
@@ -141,13 +141,13 @@ async fn delete_all(db: &Transaction<'_>, topics: &mut ChangedTopics, user: Snow
     Ok(changed(db.execute(&statement, &[&user.stored()]).await?))
 }
 
-/// Everything that depends on a user's sessions is stale.
+/// Invalidates everything that depends on a user's sessions.
 fn note_changed(topics: &mut ChangedTopics, user: Snowflake) {
     topics.extend([Topic::SessionsOf(user), Topic::Id(user)]);
 }
 
 pub(super) async fn note_seen(db: &Transaction<'_>, seen: &[(SessionId, Time)]) -> Sql<()> {
-    // In one order on all replicas, so that two of them do not wait for each other; of one session, the latest use.
+    // In the same order on all replicas, so that two of them do not wait for each other; for each session, the latest use.
     let mut latest: BTreeMap<&str, Time> = BTreeMap::new();
     for (session, time) in seen {
         let known = latest.entry(session.as_str()).or_default();
@@ -171,7 +171,7 @@ pub(super) async fn sweep(
     created_before: Time,
     batch: usize,
 ) -> Sql<Swept> {
-    // The users come first: everywhere, a user's lock is taken before any lock of their rows.
+    // Users come first: everywhere, a user's lock is taken before any lock on their rows.
     let sql = "(SELECT user_id FROM sessions WHERE last_seen < $1 LIMIT $3)
         UNION (SELECT user_id FROM sessions WHERE created < $2 LIMIT $3) ORDER BY user_id LIMIT $3";
     let statement = db.prepare_cached(sql).await?;
@@ -183,8 +183,8 @@ pub(super) async fn sweep(
             break;
         }
         lock(db, Lock::User(user)).await?;
-        // An array is made once; a plain subquery may be run again for every row, and then its limit bounds nothing. The condition
-        // stands there twice, so that a session which is used meanwhile is looked at again.
+        // An array is built once; a plain subquery may run again for every row, and then its limit limits nothing. The
+        // condition appears twice, so that a session that is used in the meantime is checked again.
         let sql =
             "DELETE FROM sessions WHERE user_id = $1 AND (last_seen < $2 OR created < $3) AND token_hash = ANY (ARRAY
             (SELECT token_hash FROM sessions WHERE user_id = $1 AND (last_seen < $2 OR created < $3) LIMIT $4))";
@@ -203,10 +203,10 @@ pub(super) async fn sweep(
     for user in &interrupted {
         accounts::drop_if_unused(db, *user, now).await?;
     }
-    // These rows are locked last, when no other lock is waited for: one who has a user's lock may wait for them.
+    // These rows are locked last, when no other lock is waited for, because someone with a user's lock may wait for them.
     let claims = sign_in::forget_claims(db, now, batch).await?;
     let revocations = revocations::forget(db, now, batch).await?;
-    // Sessions are counted, not their users: a user may have many.
+    // Sessions are counted rather than users, because a user may have many.
     let more = retention::may_be_more(&[sessions, claims, revocations, interrupted.len()], batch);
     Ok(Swept { sessions, more })
 }
@@ -215,7 +215,7 @@ fn user_of(row: &Row) -> Sql<Snowflake> {
     Ok(row.column(0)?)
 }
 
-/// Ends the sign-ins that stopped between the grant and the session; gives whose they were.
+/// Ends sign-ins that stopped between the grant and the session, and returns whose they were.
 async fn stop_interrupted(db: &Transaction<'_>, now: Time, batch: usize) -> Sql<Vec<Snowflake>> {
     let sql = "SELECT id FROM users WHERE signing_in > 0 AND signing_in < $1 ORDER BY id LIMIT $2";
     let statement = db.prepare_cached(sql).await?;
@@ -230,7 +230,7 @@ async fn stop_interrupted(db: &Transaction<'_>, now: Time, batch: usize) -> Sql<
             users.push(user);
         }
     }
-    // A grant is saved without a time: its age counts from the first sweep that sees it.
+    // A grant is saved without a time, so its age counts from the first sweep that sees it.
     let sql = "UPDATE users SET signing_in = $1 WHERE id IN
         (SELECT id FROM users WHERE signing_in = 0 FOR UPDATE SKIP LOCKED)";
     let statement = db.prepare_cached(sql).await?;

@@ -1,4 +1,4 @@
-//! Claims of codes, new grants and sessions, and blocked users.
+//! Code claims, new grants and sessions, and blocked users.
 
 use deadpool_postgres::{GenericClient, Transaction};
 use domain::sign_in::{Admission, Claim, GrantSaved, StoredClaim, takes_back_grant};
@@ -46,9 +46,9 @@ pub(super) async fn release(db: &Transaction<'_>, code: CodeHash) -> Sql<()> {
     Ok(())
 }
 
-/// Forgets claims that ended long ago; gives how many.
+/// Removes claims that ended long ago, and returns how many.
 pub(super) async fn forget_claims(db: &Transaction<'_>, now: Time, batch: usize) -> Sql<usize> {
-    // An array is made once; a plain subquery may be run again for every row, and then its limit bounds nothing.
+    // An array is built once; a plain subquery may run again for every row, and then its limit limits nothing.
     let sql = "DELETE FROM code_claims WHERE hash = ANY (ARRAY
         (SELECT hash FROM code_claims WHERE until < $1 LIMIT $2 FOR UPDATE SKIP LOCKED))";
     let statement = db.prepare_cached(sql).await?;
@@ -98,7 +98,7 @@ pub(super) async fn open_session(
     }
     accounts::save_profile(db, user).await?;
     let has_grant = accounts::has_grant(db, user.id).await?;
-    // Mostly there is a grant, and then no revocation needs to be looked for. Its row is not locked: a sweep may have it.
+    // Usually there is a grant, so no revocation needs to be looked up. Its row is not locked, because a sweep may have it.
     let revocation = if has_grant { None } else { revocations::find(db, user.id).await? };
     if takes_back_grant(has_grant, revocation)
         && let Some(found) = revocation
@@ -128,7 +128,7 @@ async fn is_blocked(db: &Transaction<'_>, user: Snowflake) -> Sql<bool> {
     Ok(db.query_opt(&statement, &[&user.stored()]).await?.is_some())
 }
 
-/// Notes that a user is blocked; [`sessions::block`] ends their sessions.
+/// Records that a user is blocked; [`sessions::block`] ends their sessions.
 pub(super) async fn block(db: &Transaction<'_>, blocked: &BlockedUser) -> Sql<()> {
     let sql = "INSERT INTO blocked_users (user_id, reason, since) VALUES ($1, $2, $3)
         ON CONFLICT (user_id) DO UPDATE SET reason = excluded.reason, since = excluded.since";

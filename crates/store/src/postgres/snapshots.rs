@@ -1,4 +1,4 @@
-//! Snapshots: staged out of sight in short transactions, made the truth by one row.
+//! Snapshots: staged invisibly in short transactions, and made current by one row.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ pub(super) async fn begin(
 /// Stages some lines; `None` if the snapshot is not being staged.
 pub(super) async fn stage(db: &Transaction<'_>, snapshot: SnapshotId, lines: &Lines) -> Sql<Option<()>> {
     if lines.has_carried_parts() {
-        // What is carried over must not change meanwhile.
+        // What is carried over must not change in the meantime.
         lock(db, Lock::Feed).await?;
     }
     match lines {
@@ -49,8 +49,9 @@ pub(super) async fn stage(db: &Transaction<'_>, snapshot: SnapshotId, lines: &Li
     }
 }
 
-/// Notes that the snapshot has this much more, and says whether it leaves any as they are; `None` if it is not being
-/// staged. Its row stays locked until the end of the transaction: a commit, or giving it up, waits for these lines.
+/// Records that the snapshot has this much more, and returns whether it leaves any guilds as they are; `None` if it is not
+/// being staged. Its row stays locked until the end of the transaction, so that a commit, or discarding it, waits for these
+/// lines.
 async fn note_lines(db: &Transaction<'_>, snapshot: i64, more: GuildTotals) -> Sql<Option<bool>> {
     let sql =
         "UPDATE staged_snapshots SET guilds = guilds + $2, member_sum = member_sum + $3, touched = clock_timestamp()
@@ -61,14 +62,14 @@ async fn note_lines(db: &Transaction<'_>, snapshot: i64, more: GuildTotals) -> S
 }
 
 async fn stage_guilds(db: &Transaction<'_>, snapshot: i64, lines: &[GuildLine]) -> Sql<Option<()>> {
-    // In the order of the index, which is faster.
+    // In index order, which is faster.
     let LastGuildLines { guilds, carrying, unavailable } = LastGuildLines::of(lines);
     let more = GuildTotals::of(guilds.iter().copied());
     let Some(any_unavailable) = note_lines(db, snapshot, more).await? else { return Ok(None) };
     let mut known = GuildTotals::default();
     if !guilds.is_empty() {
         let ids: Vec<Snowflake> = guilds.iter().map(|guild| guild.id).collect();
-        // Mostly there are none, and then no line needs to look.
+        // Usually there are none, so no line needs to check.
         if any_unavailable {
             let sql = "DELETE FROM staged_kept WHERE snapshot = $1 AND guild = ANY ($2)";
             let statement = db.prepare_cached(sql).await?;
@@ -93,7 +94,7 @@ async fn stage_guilds(db: &Transaction<'_>, snapshot: i64, lines: &[GuildLine]) 
     Ok(Some(()))
 }
 
-/// Carries over what is stored of these guilds and was not said, and notes from which commit.
+/// Carries over what is stored for these guilds and was not sent, and records from which commit.
 async fn carry_over(db: &Transaction<'_>, snapshot: i64, guilds: &[Snowflake]) -> Sql<()> {
     for (from, guilds) in by_snapshot(&Coverage::of(db, guilds).await?, guilds) {
         guilds::copy(db, from, &[snapshot], &guilds, CarriedParts::All).await?;
@@ -120,11 +121,11 @@ fn by_snapshot(coverage: &Coverage, guilds: &[Snowflake]) -> BTreeMap<i64, Vec<S
     by_snapshot
 }
 
-/// Copies guilds into a snapshot, and says which of them it had already.
+/// Copies guilds into a snapshot, and returns which of them it already had.
 async fn copy(db: &Transaction<'_>, snapshot: i64, guilds: &[&Guild], ids: &[Snowflake]) -> Sql<GuildTotals> {
     db.batch_execute("SAVEPOINT copying").await?;
     match bulk_insert::guilds(db, snapshot, guilds).await {
-        // A guild is hardly ever sent twice: to look for it every time would cost more than to try again.
+        // A guild is hardly ever sent twice, so checking every time would cost more than trying again.
         Err(error) if error.is_duplicate() => {
             db.batch_execute("ROLLBACK TO SAVEPOINT copying").await?;
             let known = guilds::delete(db, snapshot, ids).await?;
@@ -154,7 +155,7 @@ async fn stage_subscriptions(db: &Transaction<'_>, snapshot: i64, lines: &[Subsc
     Ok(Some(()))
 }
 
-/// Makes a staged snapshot the truth, or drops it; `None` if it is not being staged.
+/// Makes a staged snapshot current, or drops it; `None` if it is not being staged.
 pub(super) async fn commit(
     db: &Transaction<'_>,
     topics: &mut ChangedTopics,
@@ -176,7 +177,7 @@ pub(super) async fn commit(
     instances::advance(db, &sender, committed.next()).await?;
     let is_replaced = matches!(committed, Committed::Replaced { .. });
     if is_replaced {
-        // Which answers it changes is a question as large as the snapshot.
+        // Working out which answers it changes would take as long as the snapshot is large.
         topics.push(Topic::Everything);
     }
     match staged.shard {
@@ -210,7 +211,7 @@ async fn take(db: &Transaction<'_>, snapshot: SnapshotId) -> Sql<Option<StagedSn
     db.query_opt(&statement, &[&id]).await?.map(read).transpose()
 }
 
-/// Makes the staged guilds those of the shard.
+/// Makes the staged guilds the shard's.
 async fn replace_shard(
     db: &Transaction<'_>,
     staged: &StagedSnapshot,
@@ -256,8 +257,8 @@ async fn has_uncovered(db: &Transaction<'_>) -> Sql<bool> {
     Ok(db.query_opt(&statement, &[&UNCOVERED]).await?.is_some())
 }
 
-/// Moves the guilds that are unavailable to this snapshot, as they are stored at this moment, and says what was moved: where they
-/// were, no read will look for them any more.
+/// Moves unavailable guilds to this snapshot as they are stored now, and returns what was moved: no read will look for them in
+/// their old place any more.
 async fn move_unavailable(db: &Transaction<'_>, snapshot: i64, shard: ShardKey) -> Sql<GuildTotals> {
     let statement = db.prepare_cached("DELETE FROM staged_kept WHERE snapshot = $1 RETURNING guild").await?;
     let rows = db.query(&statement, &[&snapshot]).await?;

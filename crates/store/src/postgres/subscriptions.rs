@@ -10,7 +10,7 @@ use super::errors::Sql;
 use super::work::ChangedTopics;
 use crate::Topic;
 
-/// The subscription of a user, and every one that names one of these guilds, in the order of their owners' ids.
+/// The subscription of a user, and every one that names one of these guilds, ordered by owner ID.
 pub(super) async fn of_user_or_naming(
     db: &impl GenericClient,
     user: Snowflake,
@@ -73,7 +73,8 @@ async fn forget_guilds(db: &Transaction<'_>, topics: &mut ChangedTopics, user: S
     Ok(())
 }
 
-/// Replaces all subscriptions by those that were staged under this number. Only what differs is written: mostly next to nothing.
+/// Replaces all subscriptions with those staged under this number. Only differences are written, which is usually next to
+/// nothing.
 pub(super) async fn replace_from(db: &Transaction<'_>, snapshot: i64) -> Sql<()> {
     for sql in [
         "DELETE FROM subscriptions AS old WHERE NOT EXISTS
@@ -88,7 +89,7 @@ pub(super) async fn replace_from(db: &Transaction<'_>, snapshot: i64) -> Sql<()>
                 json_array_elements_text(staged.guilds::json) WITH ORDINALITY AS named (guild, ordinal)
             WHERE snapshot = $1",
     ] {
-        // The temporary table is another one each time, so these statements are not prepared.
+        // The temporary table is a different one each time, so these statements are not prepared.
         let sql = sql.replace("$1", &snapshot.to_string());
         db.batch_execute(&sql).await?;
     }

@@ -1,4 +1,4 @@
-//! The team's roster. It is small and always written whole.
+//! The team's roster. It is small and always written as a whole.
 
 use deadpool_postgres::{GenericClient, Transaction};
 use domain::team::RosterEntry;
@@ -29,7 +29,7 @@ pub(super) async fn roster(db: &impl GenericClient) -> Sql<Roster> {
     })))
 }
 
-/// What the roster grants a user; all of it, if it names them more than once.
+/// What the roster grants a user, combined if it lists them more than once.
 pub(super) async fn granted(db: &impl GenericClient, user: Snowflake) -> Sql<PermissionSet> {
     let statement = db.prepare_cached("SELECT permissions FROM team WHERE discord_id = $1").await?;
     let rows = db.query(&statement, &[&user.stored()]).await?;

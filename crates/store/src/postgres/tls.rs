@@ -1,5 +1,5 @@
 //! TLS to the database, with libpq's meaning of its modes: `prefer` and `require` encrypt, `verify-ca` and `verify-full` also
-//! make sure whom they speak with.
+//! check who is on the other end.
 
 use std::sync::Arc;
 
@@ -10,15 +10,14 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-/// How far the server's certificate is trusted, if it is looked at.
+/// How far the server's certificate is trusted, if it is checked.
 pub(super) struct Trust {
     /// Whether the name in it must be the host's.
     pub(super) names: bool,
-    /// The file with the authorities; without one, the system's.
+    /// The file with the authorities; the system's if there is none.
     pub(super) roots: Option<String>,
 }
 
-/// The client's side of TLS.
 pub(super) fn client(trust: Option<Trust>) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
@@ -53,7 +52,7 @@ fn chain(roots: Option<String>, provider: &Arc<CryptoProvider>) -> Result<Arc<dy
     verifier.map(|verifier| verifier as _).map_err(|error| wrong(&error))
 }
 
-/// Takes any certificate, or any of the given authorities whatever its name.
+/// Accepts any certificate, or any from the given authorities regardless of its name.
 #[derive(Debug)]
 struct Lenient {
     provider: Arc<CryptoProvider>,
@@ -71,7 +70,7 @@ impl ServerCertVerifier for Lenient {
     ) -> Result<ServerCertVerified, Error> {
         let Some(chain) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
         match chain.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
-            // The chain is looked at before the name: only the name was wrong.
+            // The chain is checked before the name, so only the name was wrong.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),

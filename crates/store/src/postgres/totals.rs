@@ -1,4 +1,4 @@
-//! The totals of `GET /stats`. They are kept as they change, so that reading them costs the same whatever there is.
+//! The totals of `GET /stats`. They are updated with every change, so that reading them always costs the same.
 
 use deadpool_postgres::{GenericClient, Transaction};
 use domain::Stats;
@@ -11,14 +11,14 @@ use super::work::ChangedTopics;
 use crate::Topic;
 use crate::totals_change::TotalsChange;
 
-/// All that `totals` and the sums over `feed_shards` say, in one statement.
+/// Everything in `totals` and the sums over `feed_shards`, in one statement.
 const ALL: &str = "SELECT stored.guilds, stored.members, hidden_guilds, hidden_members, feedback, ratings,
         (SELECT count(*) FROM shards)
     FROM totals, (SELECT coalesce(sum(guilds), 0)::bigint AS guilds, coalesce(sum(member_sum), 0)::bigint AS members
         FROM feed_shards) AS stored";
 
 struct StoredTotals {
-    /// The guilds and members of all committed snapshots, those that nobody can see included.
+    /// The guilds and members of all committed snapshots, including those that nobody can see.
     stored: GuildTotals,
     hidden: GuildTotals,
     ratings: Ratings,
@@ -56,7 +56,7 @@ async fn put_hidden(db: &Transaction<'_>, hidden: GuildTotals) -> Sql<()> {
     Ok(())
 }
 
-/// What counts as hidden, and whether a sweep is left that looks for rows which a later snapshot covers.
+/// What counts as hidden, and whether there is still a sweep that looks for rows covered by a later snapshot.
 async fn hidden(db: &Transaction<'_>) -> Sql<(GuildTotals, bool)> {
     let sql = "SELECT hidden_guilds, hidden_members, EXISTS (SELECT 1 FROM feed_sweeps WHERE NOT whole) FROM totals";
     let statement = db.prepare_cached(sql).await?;
@@ -64,14 +64,14 @@ async fn hidden(db: &Transaction<'_>) -> Sql<(GuildTotals, bool)> {
     Ok((GuildTotals { guilds: row.try_get(0)?, members: row.try_get(1)? }, row.try_get(2)?))
 }
 
-/// After a commit that hides rows of other shards: goes on showing what was shown before it, unless all is known.
+/// After a commit that hides rows of other shards: keeps showing the previous totals until everything is known.
 pub(super) async fn keep_shown(db: &Transaction<'_>, shown_before: GuildTotals) -> Sql<()> {
     let stored = StoredTotals::load(db).await?.stored;
     let (_, is_sweep_left) = hidden(db).await?;
     put_hidden(db, hidden_after_commit(stored, shown_before, is_sweep_left)).await
 }
 
-/// After a step of a sweep that has removed these rows, which nobody could see.
+/// After a step of a sweep that removed these rows, which nobody could see.
 pub(super) async fn note_swept(db: &Transaction<'_>, topics: &mut ChangedTopics, removed: GuildTotals) -> Sql<()> {
     let (before, is_sweep_left) = hidden(db).await?;
     let after = hidden_after_sweep(before, removed, is_sweep_left);
@@ -84,11 +84,10 @@ pub(super) async fn note_swept(db: &Transaction<'_>, topics: &mut ChangedTopics,
     Ok(())
 }
 
-/// Writes down how the totals change.
 pub(super) async fn write(db: &Transaction<'_>, change: &TotalsChange) -> Sql<()> {
     match &change.shards()[..] {
         [] => {}
-        // Mostly it is one, and the database would plan the other statement again every time.
+        // Usually there is one, and the database would plan the other statement again every time.
         [((count, id), more)] => {
             let sql = "UPDATE feed_shards SET guilds = guilds + $3, member_sum = member_sum + $4
                 WHERE shard_count = $1 AND shard_id = $2";
@@ -115,7 +114,7 @@ pub(super) async fn write(db: &Transaction<'_>, change: &TotalsChange) -> Sql<()
     Ok(())
 }
 
-/// Takes this off what a snapshot counts.
+/// Subtracts this from a snapshot's count.
 pub(super) async fn take_off(db: &Transaction<'_>, snapshot: i64, removed: GuildTotals) -> Sql<()> {
     let sql = "UPDATE feed_shards SET guilds = guilds - $2, member_sum = member_sum - $3 WHERE snapshot = $1";
     let statement = db.prepare_cached(sql).await?;

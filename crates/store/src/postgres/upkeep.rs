@@ -1,4 +1,4 @@
-//! What an operator asks beside the service's own work.
+//! What operators need besides the service's own work.
 
 use async_trait::async_trait;
 use deadpool_postgres::{GenericClient, Transaction};
@@ -60,7 +60,7 @@ impl Upkeep for Postgres {
 }
 
 pub(super) async fn grants_by_key(db: &impl GenericClient) -> Sql<Vec<(String, u64)>> {
-    // The number of bytes of the key's id, then the id. As bytes: a damaged grant may begin with anything.
+    // The length of the key's ID, then the ID. As bytes, because a damaged grant may begin with anything.
     let sql = "SELECT CASE WHEN length(sealed) > 0 AND get_byte(sealed, 0) BETWEEN 1 AND 32
                 THEN substring(sealed FROM 2 FOR get_byte(sealed, 0)) ELSE '' END AS key, count(*)
         FROM (SELECT grant_sealed AS sealed FROM users WHERE grant_sealed IS NOT NULL

@@ -1,4 +1,4 @@
-//! What is watched while the service runs.
+//! What is monitored while the service runs.
 
 use async_trait::async_trait;
 use domain::Time;
@@ -61,7 +61,7 @@ impl StoreWatch for Postgres {
         let read = Read::Statement(|db, (): &()| {
             Box::pin(async {
                 let statement = db.prepare_cached("SELECT pg_database_size(current_database())").await?;
-                // Only a superuser may look at the server's log.
+                // Only a superuser may read the server's log.
                 Ok(StoreBytes { database: unsigned(db.query_one(&statement, &[]).await?.get(0)), log: None })
             })
         });

@@ -1,5 +1,5 @@
-//! Runs work on the database: a connection of the pool, a transaction if it writes, a limit on all of it, and one way to deal with
-//! everything that can go wrong. Work runs to its end whether or not anybody still waits for it.
+//! Runs work on the database: a connection from the pool, a transaction if it writes, a limit on all of it, and one way to
+//! handle everything that can go wrong. Work runs to its end even if nobody waits for it any more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,21 +23,19 @@ use super::reachability::{LOOK_EVERY, Reachability, SPREAD};
 use crate::watch::{self, StoreLoad};
 use crate::{Freshness, Result, StoreError, Topic};
 
-/// How often a transaction that lost against another is tried.
+/// How often a transaction that lost to another one is tried.
 const TRIES: usize = 5;
-/// How much longer than the database itself we wait for its answer, before it counts as unreachable.
+/// How much longer than the database itself we wait for its answer before it counts as unreachable.
 const GRACE: Duration = Duration::from_millis(500);
-/// How long work may take that moves many rows.
+/// How long work that moves many rows may take.
 const LONG: Duration = Duration::from_mins(1);
 
-/// What a write has changed. It counts only if the write succeeds.
+/// What a write has changed. It only counts if the write succeeds.
 pub(super) type ChangedTopics = Vec<Topic>;
-/// Work on a connection.
 type ReadStatement<A, T> = for<'a> fn(&'a Object, &'a A) -> BoxFuture<'a, Sql<T>>;
-/// Work in a transaction.
 type ReadSnapshot<A, T> = for<'a> fn(&'a Transaction<'a>, &'a A) -> BoxFuture<'a, Sql<T>>;
 pub(super) enum Read<A, T> {
-    /// One statement, or several that need not agree: each sees a state of its own.
+    /// One statement, or several that need not agree: each sees its own state.
     Statement(ReadStatement<A, T>),
     /// Several statements that see the same state: none sees a commit that another one does not.
     Snapshot(ReadSnapshot<A, T>),
@@ -52,12 +50,11 @@ pub(super) enum Pace {
     Quick,
     /// Many rows.
     Long,
-    /// Many rows, under a lock that all replicas share: in this process one such piece of work after the other, so that those who
-    /// wait for the lock do not hold all connections.
+    /// Many rows, under a lock that all replicas share. In this process they run one after the other, so that those waiting for
+    /// the lock do not hold all connections.
     Feed,
 }
 
-/// Runs work on the database.
 #[derive(Clone)]
 pub(super) struct Executor(Arc<ExecutorState>);
 
@@ -66,7 +63,7 @@ struct ExecutorState {
     /// The database and its hosts, which each error names.
     location: String,
     pool: Pool,
-    /// Half of the connections: writes that hang, because a standby does not confirm them, leave the rest to the reads.
+    /// Half of the connections: writes that hang, because a standby does not confirm them, leave the rest to reads.
     writers: Semaphore,
     feed: Semaphore,
     reachability: Arc<Reachability>,
@@ -118,7 +115,7 @@ impl Executor {
         })))
     }
 
-    /// Runs work that reads. It sees all that was acknowledged before it began.
+    /// Runs work that reads. It sees everything acknowledged before it began.
     pub(super) async fn read<A, T>(&self, arguments: A, work: Read<A, T>) -> Result<T>
     where
         A: Send + Sync + 'static,
@@ -133,7 +130,7 @@ impl Executor {
                 let outcome = state.limited(client, &never, async |client| work.run(client, &arguments).await).await;
                 match outcome {
                     Err(WorkError::Sql(error)) if error.remedy() == Remedy::Again => failed = Some(error),
-                    // The connection broke, perhaps while it was idle in the pool: a read can be tried on another.
+                    // The connection broke, perhaps while it was idle in the pool; a read can be tried on another.
                     Err(WorkError::Sql(error)) if error.remedy() == Remedy::Elsewhere && failed.is_none() => {
                         failed = Some(error);
                     }
@@ -174,9 +171,9 @@ impl Executor {
         self.0.to_its_end(StoreAccess::Write, pace, writing).await.map_err(|error| error.at(&self.0.location))
     }
 
-    /// Makes one connection, for the first work that needs one.
+    /// Opens one connection, for the first work that needs one.
     pub(super) async fn warm(&self) -> Result<()> {
-        // The pool's own limit leaves out what is said to a new connection.
+        // The pool's own limit does not include the setup of a new connection.
         let why = match timeout(self.0.address.patience() + self.0.wait, self.0.pool.get()).await {
             Ok(Ok(_)) => return Ok(()),
             Ok(Err(error)) => reason(&error),
@@ -205,7 +202,6 @@ impl Executor {
     }
 }
 
-/// Why the pool has no connection, in words.
 fn reason(error: &PoolError) -> String {
     match error {
         PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => text_of(error),
@@ -221,15 +217,15 @@ async fn turn(turns: &Semaphore, limit: Duration) -> Result<SemaphorePermit<'_>>
         .ok_or_else(|| StoreError::Busy("too many writes are waiting".to_owned()))
 }
 
-/// The error of work that failed at every try.
+/// The error of work that failed on every try.
 fn gave_up(failed: Option<SqlError>) -> StoreError {
     let why = failed.map_or_else(|| "it kept failing".to_owned(), |error| error.to_string());
     StoreError::Busy(why)
 }
 
 impl ExecutorState {
-    /// Runs work on the store's own runtime: a caller who leaves, or whose time is over, cancels nothing. The cache is invalidated
-    /// when it is done, though nobody waits for its outcome.
+    /// Runs work on the store's own runtime, so that a caller who leaves or runs out of time cancels nothing. The cache is
+    /// invalidated when it is done, even if nobody waits for the outcome.
     async fn to_its_end<T: Send + 'static>(
         &self,
         access: StoreAccess,
@@ -267,7 +263,7 @@ impl ExecutorState {
         self.freshness.clock().ticks()
     }
 
-    /// A connection for work that has waited since `began`.
+    /// A connection for work that has been waiting since `began`.
     async fn connection(
         &self,
         access: StoreAccess,
@@ -298,7 +294,7 @@ impl ExecutorState {
         let why = match error {
             PoolError::Timeout(TimeoutType::Wait) => {
                 let why = "all connections to the database are busy".to_owned();
-                // It may have turned out meanwhile that they wait for nothing.
+                // It may have turned out in the meantime that they wait for nothing.
                 let is_gone = self.reachability.closed_since() != Some(since) || self.reachability.is_gone();
                 return Err(if is_gone { WorkError::Unreachable(why) } else { WorkError::Busy(why) });
             }
@@ -343,8 +339,8 @@ impl ExecutorState {
             .await;
         if committing.load(Ordering::Relaxed) {
             if outcome.is_err() {
-                // It may have happened all the same, or be about to.
-                self.origin.heed_own();
+                // It may still have happened, or be about to.
+                self.origin.handle_own();
             }
             for topic in topics {
                 self.freshness.invalidate(topic);
@@ -357,9 +353,9 @@ impl ExecutorState {
         })
     }
 
-    /// Runs work on a connection until the database is out of reach; and, unless it is `committing`, no longer than work may take.
-    /// A commit may hang for as long as a standby does not confirm it: to leave it alone would cost a connection of the server
-    /// for each that is tried after it. A connection that fails as such does not go back to the pool.
+    /// Runs work on a connection until the database is out of reach and, unless it is `committing`, no longer than work may
+    /// take. A commit may hang for as long as a standby does not confirm it: abandoning it would cost a server connection for
+    /// each one tried after it. A connection that fails does not go back to the pool.
     async fn limited<T>(
         &self,
         (since, mut client): (ClosedSince, Object),

@@ -1,4 +1,4 @@
-//! What is stored of a user who has a session: profile, grant and the provider's list.
+//! What is stored about a user with a session: profile, grant and the provider's list.
 
 use domain::sign_in::{Lease, StoredLease, is_account_unused};
 use domain::{Snowflake, Time, User};
@@ -30,7 +30,7 @@ pub(super) fn account(connection: &Connection, user: Snowflake) -> rusqlite::Res
         .optional()
 }
 
-/// Makes sure that the user has a row with this profile, and touches nothing else of it.
+/// Makes sure that the user has a row with this profile, and changes nothing else in it.
 pub(super) fn save_profile(connection: &Connection, user: &User) -> rusqlite::Result<()> {
     let updated = connection
         .prepare_cached("UPDATE users SET username = ?2, name = ?3, avatar = ?4 WHERE id = ?1")?
@@ -62,7 +62,7 @@ pub(super) fn save_grant(connection: &Connection, user: Snowflake, grant: &Seale
     connection.prepare_cached(sql)?.execute(params![user.stored(), grant.0, integer(version)]).map(drop)
 }
 
-/// Leases a grant to the one who refreshes it.
+/// Leases a grant to whoever refreshes it.
 pub(super) fn lease_grant(
     connection: &Connection,
     user: Snowflake,
@@ -84,7 +84,7 @@ pub(super) fn lease_grant(
     Ok(lease)
 }
 
-/// Replaces a grant that was refreshed. The version moves on: a slow user of the old tokens must not blame the new ones.
+/// Replaces a refreshed grant. The version changes, so that a slow request with the old tokens does not blame the new ones.
 pub(super) fn replace_grant(
     connection: &Connection,
     user: Snowflake,
@@ -125,7 +125,7 @@ pub(super) fn save_list(
     Ok(saved > 0)
 }
 
-/// Takes a guild off the user's list. The version moves on even if there is no list yet, because one may be on its way.
+/// Removes a guild from the user's list. The version changes even if there is no list yet, because one may be on its way.
 pub(super) fn forget_guild(connection: &Connection, user: Snowflake, guild: Snowflake) -> rusqlite::Result<()> {
     let stored: Option<Option<String>> = connection
         .prepare_cached("SELECT list FROM users WHERE id = ?1")?
@@ -161,7 +161,7 @@ pub(super) fn drop_and_revoke(connection: &Connection, user: Snowflake, now: Tim
     }
 }
 
-/// Drops the user's row, which no session may name any more; gives its grant.
+/// Drops the user's row, which no session may refer to any more, and returns its grant.
 pub(super) fn drop_row(connection: &Connection, user: Snowflake) -> rusqlite::Result<Option<SealedGrant>> {
     let grant: Option<Option<Vec<u8>>> = connection
         .prepare_cached("DELETE FROM users WHERE id = ?1 RETURNING grant_sealed")?
@@ -170,7 +170,7 @@ pub(super) fn drop_row(connection: &Connection, user: Snowflake) -> rusqlite::Re
     Ok(grant.flatten().map(SealedGrant))
 }
 
-/// A number that nothing had before.
+/// A number that was never used before.
 pub(super) fn next_version(connection: &Connection) -> rusqlite::Result<u64> {
     connection
         .prepare_cached("UPDATE counter SET value = value + 1 RETURNING value")?

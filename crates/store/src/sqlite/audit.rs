@@ -8,7 +8,7 @@ use super::columns::{Column as _, ReadColumn as _, integer, json, unsigned};
 use super::forget;
 use crate::upkeep::{AuditBounds, AuditFilter};
 
-/// Adds rows, and with bounds deletes those that are too old or too many.
+/// Adds rows and, given bounds, deletes those that are too old or too many.
 pub(super) fn write(
     connection: &Connection,
     entries: &[AuditEntry],
@@ -18,7 +18,7 @@ pub(super) fn write(
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     let mut insert = connection.prepare_cached(sql)?;
     for AuditEntry { at, kind, person, key, network, request, detail, count } in entries {
-        // Somebody may have been forgotten while the row waited to be written.
+        // They may have been forgotten while the row waited to be written.
         let person = match person.as_deref().and_then(|id| id.parse().ok()) {
             Some(user) if forget::is_forgotten(connection, user)? => Some(UserHash::of(user).in_audit()),
             _ => person.clone(),
@@ -34,7 +34,7 @@ fn trim(connection: &Connection, bounds: AuditBounds) -> rusqlite::Result<()> {
     let mut found = statement.query([])?;
     let mut counts = Vec::new();
     while let Some(row) = found.next()? {
-        // What a newer release wrote goes by its age.
+        // Rows of a newer release go by their age.
         let Ok(kind) = row.get::<_, String>(0)?.parse() else { continue };
         counts.push((kind, unsigned(row.get(1)?)));
     }
@@ -46,7 +46,7 @@ fn trim(connection: &Connection, bounds: AuditBounds) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The latest rows that fit, the oldest of them first.
+/// The latest matching rows, oldest first.
 pub(super) fn read(connection: &Connection, filter: &AuditFilter) -> rusqlite::Result<Vec<AuditEntry>> {
     let sql = "SELECT at, kind, person, key, address, request, detail, count FROM audit
         WHERE at >= ?1 AND (?2 IS NULL OR person IN (SELECT value FROM json_each(?2))) AND (?3 IS NULL OR kind = ?3)

@@ -1,4 +1,4 @@
-//! The embedded store as the source or the destination of a backup.
+//! The SQLite store as the source or the destination of a backup.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,18 +25,18 @@ const DIALECT: Dialect = Dialect { parameter: '?', sequence: Some("rowid") };
 
 struct FileSide(Arc<Mutex<Connection>>);
 
-/// Opens the store that has the data. It is never written to. A service may be running beside it, unless it is for us `alone`: then
-/// everybody else is kept out until the end.
+/// Opens the source, which is never written to. A service may be running on it, unless it is for us `alone`, which keeps
+/// everyone else out until the end.
 pub(crate) async fn source(path: PathBuf, alone: bool) -> Result<Box<dyn Side>> {
     open_side(path, move |path| {
-        // Without a log nobody has the file open, and a service that starts meanwhile must know of this reader: only a connection
-        // that may write makes the log, and removes it at its end.
+        // Without a log, nobody has the file open, and a service that starts in the meantime must know about this reader: only
+        // a connection that may write creates the log, and removes it at its end.
         let connection = if has_log(path) && !alone { connect_read_only(path)? } else { connect(path)? };
-        // Who may not write cannot lock it either; what changes meanwhile is noticed at the end.
+        // Without write access it cannot be locked either; changes in the meantime are noticed at the end.
         let cannot_lock = alone && connection.is_readonly(rusqlite::MAIN_DB)?;
         let connection = if cannot_lock { connect_read_only(path)? } else { connection };
         if alone && !cannot_lock {
-            // The first read takes the lock, which nobody gets while a service has the file open.
+            // The first read takes the lock, which is not available while a service has the file open.
             connection.pragma_update(None, "locking_mode", "exclusive")?;
         }
         connection.pragma_update(None, "query_only", true)?;
@@ -47,7 +47,7 @@ pub(crate) async fn source(path: PathBuf, alone: bool) -> Result<Box<dyn Side>> 
     .await
 }
 
-/// Opens the store that takes the data, or makes the file.
+/// Opens the destination, or creates the file.
 pub(crate) async fn destination(path: PathBuf) -> Result<Box<dyn Side>> {
     open_side(path, |path| {
         create(path)?;
@@ -96,7 +96,7 @@ impl Side for FileSide {
         true
     }
 
-    /// Whether two files are the same was checked before.
+    /// Whether the two files are the same was checked before.
     async fn mark(&mut self, _number: i64) -> Result<bool> {
         Ok(true)
     }
@@ -127,8 +127,8 @@ impl Side for FileSide {
 
     async fn begin(&mut self) -> Result<()> {
         self.run(|connection| {
-            // The write-ahead log goes only if nobody else has the file open. Without it the one large transaction is not written
-            // twice.
+            // The write-ahead log can only be removed if nobody else has the file open. Without it, the one large transaction
+            // is not written twice.
             let mode =
                 connection.pragma_update_and_check(None, "journal_mode", "delete", |row| row.get::<_, String>(0));
             if mode.map_err(|error| busy_is_in_use(error.into(), true))? != "delete" {
@@ -233,7 +233,7 @@ impl Side for FileSide {
 
 /// Empties the tables of this version of the schema.
 fn empty(connection: &Connection, version: usize) -> Result<()> {
-    // What refers to a row goes before it.
+    // Rows go after what refers to them.
     for table in TABLES.iter().rev().map(|table| table.name).chain(STAGED) {
         if makes(migrations::steps_to(version), table) {
             connection.execute(&format!("DELETE FROM {table}"), [])?;
@@ -254,9 +254,7 @@ fn read(connection: &Connection, table: &Table, after: Option<Row>) -> Result<Ve
         for (index, column) in table.columns.iter().enumerate() {
             let value = value(column.kind, row.get_ref(index)?).ok_or_else(|| {
                 let (table, column) = (table.name, column.name);
-                StoreError::Failed(format!(
-                    "the column `{column}` of the table `{table}` holds something else than it should"
-                ))
+                StoreError::Failed(format!("the column `{column}` of the table `{table}` holds an unexpected value"))
             })?;
             size += value.size();
             values.push(value);

@@ -1,4 +1,4 @@
-//! Applies what the bot says, one change at a time.
+//! Applies what the bot sends, one change at a time.
 
 use domain::Change;
 use rusqlite::Connection;
@@ -17,7 +17,7 @@ pub(super) fn apply(connection: &Connection, topics: &mut ChangedTopics, changes
     totals::write(connection, &change_of_totals)
 }
 
-/// Applies a change; what it does to the totals is noted and not yet written.
+/// Applies a change; its effect on the totals is recorded but not written yet.
 pub(super) fn apply_one(
     connection: &Connection,
     topics: &mut ChangedTopics,

@@ -1,4 +1,4 @@
-//! Removes what no read can see any more, a bounded number of rows at a time, in the background of the writes that made it so.
+//! Removes what no read can see any more, in steps of limited size, in the background of the writes that made it so.
 
 use domain::Snowflake;
 use domain::feed::{GuildTotals, Sweep, SweepBudget};
@@ -10,12 +10,12 @@ use super::snapshots::LocalStaging;
 use super::writer::ChangedTopics;
 use super::{guilds, instances, totals};
 
-/// Has all rows of a snapshot removed.
+/// Schedules all rows of a snapshot for removal.
 pub(super) fn sweep_whole(connection: &Connection, snapshot: i64) -> rusqlite::Result<()> {
     put(connection, &Sweep::whole(snapshot))
 }
 
-/// Has those rows of a snapshot removed that a later one covers.
+/// Schedules those rows of a snapshot for removal that a later one covers.
 pub(super) fn sweep_covered(connection: &Connection, snapshot: i64) -> rusqlite::Result<()> {
     let sql = "SELECT snapshot, whole, after, again FROM feed_sweeps WHERE snapshot = ?1";
     let queued = connection.prepare_cached(sql)?.query_row([snapshot], read).optional()?;
@@ -32,7 +32,7 @@ fn put(connection: &Connection, sweep: &Sweep) -> rusqlite::Result<()> {
     connection.prepare_cached(sql)?.execute(params![snapshot, whole, after, again]).map(drop)
 }
 
-/// Looks at about `batch` rows, removes those that nobody can see, and says how many it looked at: 0 when all is done.
+/// Checks about `batch` rows and removes those that nobody can see. Returns how many it checked: 0 when all is done.
 pub(super) fn clean_up(
     connection: &Connection,
     topics: &mut ChangedTopics,
@@ -51,7 +51,7 @@ pub(super) fn clean_up(
     Ok(budget.spent())
 }
 
-/// Gives up the snapshots that a process which is gone was staging. If it still lives, it is told at its next line.
+/// Discards snapshots that were being staged by a process that is gone. If it is still alive, it finds out at its next line.
 fn give_up_abandoned(connection: &Connection, staging: &LocalStaging) -> rusqlite::Result<()> {
     let mut statement = connection.prepare_cached("SELECT id FROM staged_snapshots")?;
     let staged: Vec<i64> = readable("staged snapshot", statement.query_map([], |row| row.get(0))?)?;
@@ -62,13 +62,14 @@ fn give_up_abandoned(connection: &Connection, staging: &LocalStaging) -> rusqlit
     Ok(())
 }
 
-/// The sweep that comes next. Until the last that looks for hidden rows has ended the totals are not exact, so those come first.
+/// The sweep that comes next. The totals are not exact until the last one that looks for hidden rows has ended, so those come
+/// first.
 fn first(connection: &Connection) -> rusqlite::Result<Option<Sweep>> {
     let sql = "SELECT snapshot, whole, after, again FROM feed_sweeps ORDER BY whole, snapshot LIMIT 1";
     connection.prepare_cached(sql)?.query_row([], read).optional()
 }
 
-/// Walks on over the snapshot's guilds, and says how many rows it looked at.
+/// Continues through the snapshot's guilds, and returns how many rows it checked.
 fn run(
     connection: &Connection,
     topics: &mut ChangedTopics,
@@ -92,7 +93,7 @@ fn run(
             rows = removed.rows;
             uncounted += removed.totals;
         }
-        // A guild may have thousands of staff: what counts is rows, not guilds.
+        // A guild may have thousands of staff, so rows are counted, not guilds.
         spent += (rows as u64).max(1);
         after = integer(guild.get());
     }
@@ -104,7 +105,7 @@ fn run(
     if spent < batch && sweep.whole {
         spent += drop_staged(connection, snapshot, batch)?;
     }
-    // Less than the batch means that nothing was left.
+    // Less than a batch means that nothing is left.
     let rest = if spent < batch { sweep.finished() } else { Some(sweep.continued(after)) };
     if let Some(rest) = rest {
         put(connection, &rest)?;
@@ -117,7 +118,7 @@ fn run(
     Ok(spent)
 }
 
-/// Removes what else was staged under a snapshot's number, and says how many rows that were.
+/// Removes what else was staged under a snapshot's number, and returns how many rows that was.
 fn drop_staged(connection: &Connection, snapshot: i64, limit: u64) -> rusqlite::Result<u64> {
     let mut dropped = 0;
     for sql in [

@@ -1,4 +1,4 @@
-//! How values of the domain become columns of `SQLite` and come back.
+//! How domain values are stored in `SQLite`'s columns.
 
 use rusqlite::Row;
 use rusqlite::types::{FromSql, Type};
@@ -25,13 +25,13 @@ impl ReadColumn for Row<'_> {
     }
 }
 
-/// Whether one row cannot be read, and the database is all right.
+/// Whether a single row cannot be read, while the database is all right.
 pub(super) fn is_unreadable(error: &rusqlite::Error) -> bool {
     use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
     matches!(error, FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..))
 }
 
-/// The rows of a list, less those that cannot be read.
+/// The rows of a list, without those that cannot be read.
 pub(super) fn readable<T>(what: &str, rows: impl Iterator<Item = rusqlite::Result<T>>) -> rusqlite::Result<Vec<T>> {
     let mut read = Vec::new();
     for row in rows {

@@ -1,4 +1,4 @@
-//! Which snapshot says how a guild is: of those that cover it, under any count of shards, the one that was committed last.
+//! Which snapshot is authoritative for a guild: the one committed last among those that cover it, under any shard count.
 
 use domain::Snowflake;
 use domain::feed::{Commits, CommittedShard, Owner, ShardKey, UNCOVERED, common_divisor};
@@ -6,14 +6,14 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::instances;
 
-/// The counts of shards under which snapshots were committed: one, but for the time of a resharding.
+/// The shard counts under which snapshots were committed: one, except during a resharding.
 pub(super) struct Coverage {
     counts: Vec<u32>,
-    /// The snapshots being staged that carry something over from what is stored.
+    /// The snapshots being staged that carry stored data over.
     carrying: Vec<(i64, ShardKey)>,
 }
 
-/// The snapshot that covers a guild, with the row of `feed_shards` that says so.
+/// The snapshot that covers a guild, with its row of `feed_shards`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cover {
     shard_count: u32,
@@ -22,7 +22,7 @@ pub(super) struct Cover {
     committed: i64,
 }
 
-/// The committed shards that meet a condition, with what is known of their owners.
+/// The committed shards that meet a condition, with what is known about their owners.
 macro_rules! committed_shards {
     ($condition:literal) => {
         concat!(
@@ -39,7 +39,7 @@ macro_rules! committed_shards {
 
 impl Coverage {
     pub(super) fn load(connection: &Connection) -> rusqlite::Result<Self> {
-        // One step per count: a DISTINCT would walk over every shard.
+        // One step per count, because a DISTINCT would go through every shard.
         let mut next = connection.prepare_cached("SELECT min(shard_count) FROM feed_shards WHERE shard_count > ?1")?;
         let mut counts = Vec::new();
         let mut last = 0;
@@ -59,12 +59,12 @@ impl Coverage {
         Ok(Self { carrying: rows.collect::<rusqlite::Result<_>>()?, ..Self::load(connection)? })
     }
 
-    /// The snapshots being staged that may carry something of this guild over.
+    /// The snapshots being staged that may carry data of this guild over.
     pub(super) fn carrying(&self, guild: Snowflake) -> impl Iterator<Item = i64> {
         self.carrying.iter().filter(move |(_, shard)| shard.covers(guild)).map(|(snapshot, _)| *snapshot)
     }
 
-    /// The snapshot that covers a guild; the one of the uncovered guilds if none does.
+    /// The snapshot that covers a guild; that of the uncovered guilds if none does.
     pub(super) fn of(&self, connection: &Connection, guild: Snowflake) -> rusqlite::Result<Cover> {
         let sql = "SELECT shard_count, shard_id, snapshot, committed FROM feed_shards
             WHERE shard_count = ?1 AND shard_id = ?2";
@@ -81,13 +81,13 @@ impl Coverage {
         Ok(latest)
     }
 
-    /// Who has sent the snapshot that covers a guild.
+    /// Who sent the snapshot that covers a guild.
     pub(super) fn owner(&self, connection: &Connection, guild: Snowflake) -> rusqlite::Result<Option<Owner>> {
         let Cover { shard_count: count, shard_id: id, .. } = self.of(connection, guild)?;
         Ok(committed(connection, ShardKey { count, id })?.map(|committed| committed.owner))
     }
 
-    /// Every snapshot that covers some guild of this shard, which may be one of the same shard.
+    /// Every snapshot that covers some guild of this shard, possibly one of the same shard.
     pub(super) fn overlapping(
         &self,
         connection: &Connection,
@@ -134,7 +134,7 @@ impl Cover {
         Ok(Self { shard_count: row.get(0)?, shard_id: row.get(1)?, snapshot: row.get(2)?, committed: row.get(3)? })
     }
 
-    /// The row's key: count and id.
+    /// The row's key: count and ID.
     pub(super) fn shard(&self) -> (i64, i64) {
         (self.shard_count.into(), self.shard_id.into())
     }

@@ -1,4 +1,4 @@
-//! What an error of the embedded database, or of its file, means, and what is to be done about it.
+//! What an error of SQLite, or of its file, means, and what to do about it.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use rusqlite::{ErrorCode, ffi};
 use crate::StoreError;
 
 impl From<rusqlite::Error> for StoreError {
-    /// The text of the error names tables and columns, never values.
+    /// The error's text names tables and columns, never values.
     fn from(error: rusqlite::Error) -> Self {
         let code = error.sqlite_error_code();
         let is_undone = error.sqlite_error().is_some_and(|error| error.extended_code == ffi::SQLITE_READONLY_ROLLBACK);
@@ -34,7 +34,7 @@ impl From<rusqlite::Error> for StoreError {
 fn remedy(code: ErrorCode) -> Option<&'static str> {
     Some(match code {
         ErrorCode::CannotOpen => {
-            "see that the file and its folder are there and that the service's user may read and write both"
+            "check that the file and its folder exist and that the service's user can read and write both"
         }
         ErrorCode::PermissionDenied => {
             "let the service's user read and write the file and its folder (chown, chmod 600)"
@@ -44,9 +44,9 @@ fn remedy(code: ErrorCode) -> Option<&'static str> {
              is not mounted read-only"
         }
         ErrorCode::DiskFull => "free some space on its disk",
-        ErrorCode::SystemIoFailure => "the disk failed or is full: look into the system's log, and free some space",
+        ErrorCode::SystemIoFailure => "the disk failed or is full: check the system log, and free some space",
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
-            "another process holds it: find out which with `fuser`, and end it if it is not meant to run"
+            "another process holds it: find out which with `fuser`, and stop it if it shouldn't be running"
         }
         ErrorCode::NotADatabase => "the file is not an SQLite database: correct store.url, or restore a backup",
         ErrorCode::DatabaseCorrupt => {
@@ -66,7 +66,7 @@ pub(super) fn file_remedy(error: &io::Error) -> &'static str {
             "its file system is read-only: name another folder in store.url; under systemd with ProtectSystem=, one of StateDirectory="
         }
         io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
-            "a part of the path is a file and no folder: correct store.url"
+            "part of the path is a file, not a folder: correct store.url"
         }
         io::ErrorKind::IsADirectory => "it is a folder: add the name of a file in it to store.url",
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space on its disk",
@@ -81,13 +81,13 @@ mod tests {
     #[test]
     fn each_error_has_its_meaning_and_remedy() {
         for (code, kind, text) in [
-            (ffi::SQLITE_CANTOPEN, "unavailable", "may read and write both"),
+            (ffi::SQLITE_CANTOPEN, "unavailable", "can read and write both"),
             (ffi::SQLITE_PERM, "failed", "chmod 600"),
             (ffi::SQLITE_READONLY, "failed", "mounted read-only"),
             (ffi::SQLITE_READONLY_DBMOVED, "failed", "check owner and mode"),
             (ffi::SQLITE_READONLY_ROLLBACK, "failed", "a restore was interrupted"),
             (ffi::SQLITE_FULL, "unavailable", "free some space"),
-            (ffi::SQLITE_IOERR_WRITE, "unavailable", "the system's log"),
+            (ffi::SQLITE_IOERR_WRITE, "unavailable", "the system log"),
             (ffi::SQLITE_BUSY, "busy", "another process holds it"),
             (ffi::SQLITE_LOCKED, "busy", "fuser"),
             (ffi::SQLITE_NOTADB, "damaged", "not an SQLite database: correct store.url"),
@@ -107,7 +107,7 @@ mod tests {
         for (kind, text) in [
             (io::ErrorKind::PermissionDenied, "let the service's user write"),
             (io::ErrorKind::ReadOnlyFilesystem, "StateDirectory="),
-            (io::ErrorKind::NotADirectory, "is a file and no folder"),
+            (io::ErrorKind::NotADirectory, "is a file, not a folder"),
             (io::ErrorKind::IsADirectory, "add the name of a file"),
             (io::ErrorKind::StorageFull, "free some space"),
             (io::ErrorKind::Other, "correct store.url"),

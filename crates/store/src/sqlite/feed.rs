@@ -1,7 +1,7 @@
-//! The bot's events, numbered, and the state of the feed.
+//! The bot's numbered events, and the state of the feed.
 
 use domain::Time;
-use domain::feed::{Event, EventBatch, Fed, FeedState, InstanceId, Question, ShardKey, ShardState};
+use domain::feed::{BatchOutcome, Event, EventBatch, FeedState, InstanceId, Question, ShardKey, ShardState};
 use rusqlite::Connection;
 
 use super::columns::{ReadColumn as _, readable, unsigned};
@@ -17,8 +17,8 @@ pub(super) fn feed(
     first: u64,
     events: &[Event],
     now: Time,
-) -> rusqlite::Result<Fed> {
-    let Some(sender) = instances::admit(connection, instance, now)? else { return Ok(Fed::KeyRefused) };
+) -> rusqlite::Result<BatchOutcome> {
+    let Some(sender) = instances::admit(connection, instance, now)? else { return Ok(BatchOutcome::KeyRefused) };
     let mut batch = EventBatch::new(&sender, first, events, now);
     let coverage = Coverage::for_changes(connection)?;
     while let Some(question) = batch.question() {
@@ -38,7 +38,7 @@ pub(super) fn feed(
     Ok(fed)
 }
 
-/// What is stored of all that the bot has sent. After a resharding, guilds that moved count under both their shards until they are
+/// Everything stored that the bot has sent. After a resharding, guilds that moved count under both shards until they are
 /// cleaned up.
 pub(super) fn state(connection: &Connection) -> rusqlite::Result<FeedState> {
     let count = |sql| connection.prepare_cached(sql)?.query_row([], |row| row.get(0)).map(unsigned);

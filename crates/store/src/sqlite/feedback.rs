@@ -1,4 +1,4 @@
-//! Feedback. The positive entries are numbered without a gap, so that drawing one at random is one look-up.
+//! Feedback. The positive entries are numbered without gaps, so that drawing one at random is one lookup.
 
 use domain::feedback::{Feedback, FeedbackEntry, draw};
 use domain::slots::{SlotChange, Slots};
@@ -109,7 +109,7 @@ pub(super) fn refresh_user(connection: &Connection, topics: &mut ChangedTopics, 
     Ok(())
 }
 
-/// The numbering, as far as it matters to this entry, and its rating if it is there.
+/// The numbering as far as it matters to this entry, and its rating if it exists.
 fn known(connection: &Connection, id: &str) -> rusqlite::Result<(Slots, Option<i64>)> {
     let stored: Option<(Option<i64>, i64)> = connection
         .prepare_cached("SELECT slot, rating FROM feedback WHERE id = ?1")?

@@ -1,4 +1,4 @@
-//! The file of the embedded store, and how connections to it are set up.
+//! The SQLite file, and how connections to it are set up.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -14,28 +14,28 @@ use super::errors::file_remedy;
 use crate::columns::unsigned;
 use crate::{Result, StoreError};
 
-/// How long the database itself waits for another process's lock.
+/// How long SQLite itself waits for another process's lock.
 const BUSY: Duration = Duration::from_secs(5);
 /// More than there are different statements.
 const STATEMENTS: usize = 192;
 
-/// Creates the file and its folder, unless they are there.
+/// Creates the file and its folder, unless they exist.
 pub(super) fn create(path: &Path) -> Result<()> {
     create_private(path).map_err(|error| unusable(path, &error))
 }
 
-/// What is wrong with a file that cannot be made, or cannot be used though it is there.
+/// What is wrong with a file that cannot be created or used.
 pub(super) fn unusable(path: &Path, error: &io::Error) -> StoreError {
     let exists = error.kind() == io::ErrorKind::PermissionDenied && path.exists();
     StoreError::Failed(if exists {
         let (owner, file) = (file_access::owner_and_mode(path), location(path));
-        format!("{file} cannot be opened: {error}: {owner}; let it belong to the service's user: `chown USER {file}`")
+        format!("{file} cannot be opened: {error}: {owner}; make the service's user its owner: `chown USER {file}`")
     } else {
         format!("the file cannot be created: {error}; {}", file_remedy(error))
     })
 }
 
-/// The whole path, for people.
+/// The full path, for people.
 pub(crate) fn location(path: &Path) -> String {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
@@ -44,10 +44,10 @@ pub(crate) fn location(path: &Path) -> String {
 pub(crate) fn cautions(path: &Path) -> Vec<String> {
     let beside = ["", "-wal"].map(|suffix| format!("{}{suffix}", location(path)));
     let open = beside.iter().filter(|file| file_access::is_open_to(Path::new(file), OTHERS));
-    open.map(|file| format!("everybody on this machine can read the database; run `chmod 600 {file}`")).collect()
+    open.map(|file| format!("everyone on this machine can read the database; run `chmod 600 {file}`")).collect()
 }
 
-/// Only the owner can read the file, for it holds grants. SQLite gives the files beside it the same mode.
+/// Only the owner can read the file, because it contains grants. SQLite gives the files next to it the same mode.
 fn create_private(path: &Path) -> std::io::Result<()> {
     let mut directory = std::fs::DirBuilder::new();
     let mut file = std::fs::OpenOptions::new();
@@ -63,7 +63,8 @@ fn create_private(path: &Path) -> std::io::Result<()> {
     file.append(true).create(true).open(path).map(drop)
 }
 
-/// Bytes at the start of a write-ahead log, and before each page in it. Both have the same salt, which changes when the log starts over.
+/// Bytes at the start of a write-ahead log, and before each page in it. Both have the same salt, which changes when the log
+/// starts over.
 const LOG_HEADER: u64 = 32;
 const LOG_HEADER_SALT: u64 = 16;
 const LOG_PAGE_HEADER: u64 = 24;
@@ -71,11 +72,11 @@ const LOG_PAGE_SALT: u64 = 8;
 
 type Salt = [u8; 8];
 
-/// Which file was opened, and which write-ahead log beside it, whatever lies at their paths by now.
+/// Which file was opened, and which write-ahead log next to it, whatever is at their paths by now.
 pub(super) struct FileIdentity {
     database: OpenedFile,
     log: Option<Log>,
-    /// The bytes of a page, and of the file when it was last whole; 0 before.
+    /// The size of a page, and of the file when it was last complete; 0 before.
     page: u64,
     whole: u64,
 }
@@ -84,7 +85,7 @@ struct Log {
     opened: OpenedFile,
     /// SQLite keeps its locks on other files, so closing this one releases none of them.
     content: File,
-    /// How many pages it had when it was last whole, and its salt then.
+    /// How many pages it had when it was last complete, and its salt then.
     whole: u64,
     salt: Salt,
 }
@@ -98,21 +99,21 @@ struct OpenedFile {
 impl FileIdentity {
     pub(super) fn of(path: &Path) -> Result<Self> {
         let database = OpenedFile::at(path.to_owned())
-            .map_err(|error| StoreError::Unavailable(format!("the file cannot be looked at: {error}")))?;
+            .map_err(|error| StoreError::Unavailable(format!("the file cannot be inspected: {error}")))?;
         Ok(Self { database, log: None, page: 0, whole: 0 })
     }
 
-    /// Remembers the log, too. SQLite keeps it for as long as a connection that can write is open.
+    /// Also remembers the log. SQLite keeps it for as long as a connection that can write is open.
     pub(super) fn remember_log(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         self.log = Log::at(log_of(&self.database.path)).ok();
         self.page = connection.query_row("PRAGMA page_size", [], |row| row.get(0)).map(unsigned)?;
         Ok(())
     }
 
-    /// Whether somebody has cut off the file or its log while it was open; nothing else shortens them below what SQLite has put there. What
-    /// is written behind the cut cannot be read after the next start. The connection must not be in a transaction.
+    /// Whether the file or its log was truncated while it was open; nothing else makes them shorter than what SQLite has
+    /// written. What is written after the cut cannot be read after the next start. The connection must not be in a transaction.
     pub(super) fn was_cut(&mut self, connection: &Connection) -> Option<&'static str> {
-        // Another process may write between two looks.
+        // Another process may write between two checks.
         let is_cut = |look: &mut dyn FnMut() -> Option<bool>| (0..3).all(|_| look() == Some(true));
         if is_cut(&mut || self.log_is_cut(connection)) {
             return Some("its write-ahead log, the -wal file, was cut off while it was open");
@@ -120,10 +121,10 @@ impl FileIdentity {
         is_cut(&mut || self.database_is_cut(connection)).then_some("it was cut off while it was open")
     }
 
-    /// `None` if nobody can tell.
+    /// `None` if that cannot be determined.
     fn log_is_cut(&mut self, connection: &Connection) -> Option<bool> {
         let log = self.log.as_mut()?;
-        // Looks, and moves nothing into the database.
+        // Only checks, and moves nothing into the database.
         let mut look = connection.prepare_cached("PRAGMA wal_checkpoint(NOOP)").ok()?;
         let pages = look.query_row([], |row| row.get(1)).map(unsigned).ok()?;
         log.is_cut(pages, LOG_PAGE_HEADER + self.page)
@@ -145,7 +146,7 @@ impl FileIdentity {
         Some(false)
     }
 
-    /// Why what is at the paths is not what was opened; `None` if it is, or if nobody can tell now.
+    /// Why the files at the paths are not what was opened; `None` if they are, or if that cannot be determined now.
     pub(super) fn lost(&self) -> Option<&'static str> {
         self.database.lost().or_else(|| {
             self.log.as_ref()?.opened.lost()?;
@@ -160,8 +161,8 @@ impl Log {
         Ok(Self { opened: OpenedFile::at(path)?, content, whole: 0, salt: Salt::default() })
     }
 
-    /// Whether it lacks something of this many pages. The length alone doesn't tell: a write that is under way during the cut makes the
-    /// log long enough again, with a hole in place of what was there.
+    /// Whether part of this many pages is missing. The length alone doesn't tell: a write in progress during the cut makes the
+    /// log long enough again, with a hole where data was.
     fn is_cut(&mut self, pages: u64, page: u64) -> Option<bool> {
         if pages == 0 {
             return Some(false);
@@ -175,7 +176,7 @@ impl Log {
         if salt == Salt::default() {
             return Some(true);
         }
-        // The last page of the last look is there still, unless the log has started over.
+        // The last page from the previous check is still there, unless the log has started over.
         if salt == self.salt && self.whole > 0 && self.salt_at(start_of(self.whole) + LOG_PAGE_SALT)? != salt {
             return Some(true);
         }
@@ -202,7 +203,7 @@ impl OpenedFile {
     fn lost(&self) -> Option<&'static str> {
         match std::fs::metadata(&self.path) {
             Ok(file) if file.dev() != self.device => Some("another file system is mounted there"),
-            Ok(file) if file.ino() != self.inode => Some("another file lies there"),
+            Ok(file) if file.ino() != self.inode => Some("another file is there"),
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                 Some("it was deleted or moved, or its volume is not mounted")
             }
@@ -211,7 +212,6 @@ impl OpenedFile {
     }
 }
 
-/// Where the write-ahead log of a file is.
 fn log_of(path: &Path) -> PathBuf {
     beside(path, "-wal")
 }
@@ -223,28 +223,29 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 }
 
 pub(super) fn connect(path: &Path) -> Result<Connection> {
-    // Without SQLITE_OPEN_URI: a path is a path, whatever it looks like.
+    // Without SQLITE_OPEN_URI, so that a path is a path, whatever it looks like.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    // A plan must not depend on the values: on a table with a partial index, SQLite would parse a cached statement again for every value.
+    // A plan must not depend on the values: for a table with a partial index, SQLite would parse a cached statement again for
+    // every value.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    // Everything that is deleted is overwritten, not only by `users forget`: a sign-out deletes a name, too.
+    // All deleted data is overwritten, not only by `users forget`: a sign-out deletes a name, too.
     connection.pragma_update(None, "secure_delete", true)?;
     Ok(connection)
 }
 
-/// Whether the file has a write-ahead log beside it: somebody has it open, or had it open and crashed.
+/// Whether the file has a write-ahead log: it is open somewhere, or was when its process crashed.
 pub(super) fn has_log(path: &Path) -> bool {
     log_of(path).exists()
 }
 
-/// Opens the file for reading, and makes no other beside it.
+/// Opens the file for reading, and creates no other next to it.
 pub(super) fn connect_read_only(path: &Path) -> Result<Connection> {
     use std::os::unix::ffi::OsStrExt as _;
-    // Where there is no log, nobody has the file open. Even a reader would make one, unless it is told that nothing changes. With a
-    // journal the file is being restored, or that was interrupted.
+    // Without a log, nobody has the file open. Even a reader would create one, unless it is told that nothing changes. With a
+    // journal, the file is being restored, or that was interrupted.
     let immutable = if has_log(path) || beside(path, "-journal").exists() { "" } else { "&immutable=1" };
     let escaped = |byte: &u8| match byte {
         byte if byte.is_ascii_alphanumeric() || b"/-._~".contains(byte) => char::from(*byte).to_string(),
@@ -263,12 +264,12 @@ pub(super) fn configure_writer(connection: &Connection) -> Result<()> {
     if mode != "wal" {
         return Err(StoreError::Failed("its directory cannot hold a write-ahead log; use a local disk".to_owned()));
     }
-    // What was acknowledged survives a power cut.
+    // Acknowledged writes survive a power cut.
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    // In pages: 4 MiB of changes at most wait for a checkpoint, unless a long read holds it up.
+    // In pages: at most 4 MiB of changes wait for a checkpoint, unless a long read holds it up.
     connection.pragma_update(None, "wal_autocheckpoint", 1000)?;
-    // In bytes: after a long read has let the log grow, it shrinks again.
+    // In bytes: after a long read has made the log grow, it shrinks again.
     connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
     Ok(())
 }

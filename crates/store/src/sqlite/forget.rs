@@ -1,4 +1,4 @@
-//! What is stored of one person, and how it is forgotten.
+//! What is stored about one person, and how it is forgotten.
 
 use domain::forgotten::UserHash;
 use domain::{Snowflake, Time};
@@ -24,7 +24,7 @@ pub(super) fn lift(connection: &Connection, user: Snowflake) -> rusqlite::Result
 
 const SQL: PersonSql = PersonSql { parameter: '?', to_json: "" };
 
-/// What names a user and is not part of their account.
+/// What mentions a user outside their account.
 pub(super) fn traces(connection: &Connection, user: Snowflake) -> rusqlite::Result<PersonTraces> {
     let since: Option<Time> = connection
         .prepare_cached("SELECT since FROM forgotten_users WHERE user_hash = ?1")?
@@ -40,7 +40,7 @@ pub(super) fn traces(connection: &Connection, user: Snowflake) -> rusqlite::Resu
     Ok(PersonTraces { is_to_revoke, forgotten: since, ..PersonTraces::counted(&counts) })
 }
 
-/// Forgets a user. What is to be revoked at the provider names them until that is done.
+/// Forgets a user. A grant to be revoked at the provider mentions them until that is done.
 pub(super) fn forget(
     connection: &Connection,
     topics: &mut ChangedTopics,

@@ -1,4 +1,4 @@
-//! Guilds that have the bot, their staff, and what one person may see of them.
+//! Guilds with the bot, their staff, and what one person may see of them.
 
 use domain::feed::{Carried, CarriedParts, GuildTotals, UNCOVERED};
 use domain::{Guild, GuildFacts, PermissionSet, PersonFacts, Snowflake, staff};
@@ -14,13 +14,13 @@ use crate::Topic;
 use crate::columns::warn_broken;
 use crate::totals_change::TotalsChange;
 
-/// What is known of a user, and of those among these guilds that have the bot.
+/// What is known about a user, and about the guilds among these that have the bot.
 pub(super) fn person(
     connection: &Connection,
     user: Snowflake,
     mut guilds: Vec<Snowflake>,
 ) -> rusqlite::Result<PersonFacts> {
-    // In the order of the table: neighbours share pages.
+    // In table order, because neighbours share pages.
     guilds.sort_unstable();
     guilds.dedup();
     let coverage = Coverage::load(connection)?;
@@ -43,7 +43,7 @@ pub(super) fn person(
     })
 }
 
-/// Those of these guilds that a snapshot covers and does not name.
+/// Which of these guilds a snapshot covers but does not contain.
 pub(super) fn without_bot(connection: &Connection, guilds: Vec<Snowflake>) -> rusqlite::Result<Vec<Snowflake>> {
     let coverage = Coverage::load(connection)?;
     let mut named = connection.prepare_cached("SELECT 1 FROM guilds WHERE snapshot = ?1 AND id = ?2")?;
@@ -86,7 +86,7 @@ fn facts(
     Ok(Some(facts))
 }
 
-/// The keys that a user has by their roles in a guild.
+/// The permissions that a user has through their roles in a guild.
 fn granted(
     connection: &Connection,
     snapshot: i64,
@@ -102,7 +102,7 @@ fn granted(
     Ok(staff::granted(guild, &roles, &grants(grants_text)))
 }
 
-/// Stores how a guild is now, in the snapshot that covers it, as if it had come with that.
+/// Stores the current state of a guild in the snapshot that covers it, as if it had come with that.
 pub(super) fn put(
     connection: &Connection,
     topics: &mut ChangedTopics,
@@ -117,7 +117,7 @@ pub(super) fn put(
         writer.update(guild)?;
     } else {
         writer.insert(guild, Carried::default())?;
-        // A subscription may name it already.
+        // A subscription may already name it.
         topics.push(Topic::PremiumEndOf(guild.id));
     }
     totals.add(topics, cover.shard(), GuildTotals::change(before, guild));
@@ -142,13 +142,13 @@ pub(super) fn remove(
     Ok(())
 }
 
-/// How many members a guild of a snapshot has, if the snapshot has it.
+/// How many members a guild in a snapshot has, if it is there.
 fn members(connection: &Connection, snapshot: i64, guild: Snowflake) -> rusqlite::Result<Option<i64>> {
     let sql = "SELECT members FROM guilds WHERE snapshot = ?1 AND id = ?2";
     connection.prepare_cached(sql)?.query_row(params![snapshot, guild.stored()], |row| row.get(0)).optional()
 }
 
-/// Notes a member's roles if they are staff, or that they are not.
+/// Records a member's roles if they are staff, or that they are not.
 pub(super) fn put_member(
     connection: &Connection,
     topics: &mut ChangedTopics,
@@ -173,7 +173,7 @@ pub(super) fn put_member(
     Ok(())
 }
 
-/// A member has left: they are not staff any more, and the guild is no longer on their list.
+/// A member has left: they are no longer staff, and the guild is no longer on their list.
 pub(super) fn remove_member(
     connection: &Connection,
     topics: &mut ChangedTopics,
@@ -202,7 +202,7 @@ fn remove_staff(
     Ok(())
 }
 
-/// Writes guilds into a snapshot, visible or not. Its statements are looked up once, not for every row.
+/// Writes guilds into a snapshot, visible or not. Prepares its statements once rather than for every row.
 pub(super) struct GuildWriter<'c> {
     connection: &'c Connection,
     snapshot: i64,
@@ -224,7 +224,7 @@ impl<'c> GuildWriter<'c> {
         })
     }
 
-    /// Adds a guild of which these parts are carried over; `false` if the snapshot has it already, and then nothing is changed.
+    /// Adds a guild of which these parts are carried over; `false`, without a change, if the snapshot already has it.
     pub(super) fn insert(&mut self, guild: &Guild, carried: Carried) -> rusqlite::Result<bool> {
         let inserted = write(&mut self.guild, self.snapshot, guild, carried)?;
         if inserted {
@@ -233,7 +233,7 @@ impl<'c> GuildWriter<'c> {
         Ok(inserted)
     }
 
-    /// Changes a guild that the snapshot has; grants and staff that the change does not name stay.
+    /// Changes a guild in the snapshot; grants and staff that the change does not mention stay.
     pub(super) fn update(&mut self, guild: &Guild) -> rusqlite::Result<()> {
         let sql = "UPDATE guilds SET name = ?3, icon = ?4, owner = ?5, members = ?6, setup = ?7, linked = ?8,
             grants = coalesce(?9, grants), carried = ?10 WHERE snapshot = ?1 AND id = ?2";
@@ -291,7 +291,7 @@ fn delete_staff(connection: &Connection, snapshot: i64, guild: Snowflake) -> rus
     connection.prepare_cached(sql)?.execute(params![snapshot, guild.stored()])
 }
 
-/// Moves a guild and its staff from one snapshot to another, and says what was moved.
+/// Moves a guild and its staff from one snapshot to another, and returns what was moved.
 pub(super) fn relocate(connection: &Connection, from: i64, to: i64, guild: Snowflake) -> rusqlite::Result<GuildTotals> {
     let staff = "UPDATE guild_staff SET snapshot = ?2 WHERE snapshot = ?1 AND guild = ?3";
     connection.prepare_cached(staff)?.execute(params![from, to, guild.stored()])?;
@@ -312,7 +312,7 @@ pub(super) fn carry_over(
     copy(connection, from, to, guild, carried, CarriedParts::All)
 }
 
-/// After a change of a guild: copies these parts of it again into every staged snapshot that carries them over.
+/// After a change to a guild: copies these parts of it again into every staged snapshot that carries them over.
 pub(super) fn copy_again(
     connection: &Connection,
     coverage: &Coverage,

@@ -1,4 +1,4 @@
-//! The bot's health. The domain merges heartbeats; the rows that differ afterwards are written.
+//! The bot's health. The domain merges heartbeats; rows that differ afterwards are written.
 
 use std::collections::BTreeMap;
 
@@ -48,17 +48,17 @@ fn shards(connection: &Connection) -> rusqlite::Result<BTreeMap<u32, Shard>> {
     Ok(readable("shard", rows)?.into_iter().collect())
 }
 
-pub(super) fn beat(
+pub(super) fn record_heartbeat(
     connection: &Connection,
     topics: &mut ChangedTopics,
-    mut beat: Heartbeat,
+    mut heartbeat: Heartbeat,
     now: Time,
 ) -> rusqlite::Result<()> {
     let before = load(connection)?;
-    beat.started_at = numbering::note_started(connection, &beat.instance, beat.started_at, now)?;
-    numbering::note_own(connection, &beat.instance, beat.own_shards())?;
+    heartbeat.started_at = numbering::note_started(connection, &heartbeat.instance, heartbeat.started_at, now)?;
+    numbering::note_own(connection, &heartbeat.instance, heartbeat.own_shards())?;
     let mut after = before.clone();
-    after.merge(beat, now);
+    after.merge(heartbeat, now);
     write_instances(connection, &before.instances, &after.instances)?;
     write_shards(connection, &before.shards, &after.shards)?;
     topics.push(Topic::Health);

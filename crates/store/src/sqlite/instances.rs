@@ -1,4 +1,4 @@
-//! The bot's processes: their numbering, their life, and the shards that they call their own.
+//! The bot's processes: their numbering, when they were seen, and the shards they own.
 
 use domain::feed::{FIRST_EVENT, InstanceId, InstanceState, Life, OwnShards, SenderState, ShardKey, counted_start};
 use domain::{Time, retention};
@@ -7,14 +7,14 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::columns::{Column as _, ReadColumn as _, integer, readable, unsigned};
 use super::keys;
 
-/// Reads columns of `feed_instances` and `reported`, from this one on; `None` if they are of no row.
+/// Reads columns of `feed_instances` and `reported`, starting at this one; `None` if there is no row.
 pub(super) fn life(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Life>> {
     let (Some(first_seen), Some(last_call)) = (row.column(first)?, row.column(first + 2)?) else { return Ok(None) };
     let (said_start, last_heartbeat) = (row.column(first + 1)?, row.column(first + 3)?);
     Ok(Some(Life { first_seen, said_start, last_call, last_heartbeat }))
 }
 
-/// Notes a numbered call of an instance, and says what is known of it; `None` if its key is not good.
+/// Records a numbered call of an instance, and returns what is known about it; `None` if its key is not valid.
 pub(super) fn admit(
     connection: &Connection,
     instance: &InstanceId,
@@ -43,7 +43,7 @@ pub(super) fn admit(
     Ok(Some(sender))
 }
 
-/// Notes a numbered call of an instance, which may be its first.
+/// Records a numbered call of an instance, possibly its first.
 pub(super) fn note_call(connection: &Connection, instance: &InstanceId, now: Time) -> rusqlite::Result<()> {
     let sql = "INSERT INTO feed_instances (key, instance, next, first_seen, started_at, last_used, sent_snapshot)
         VALUES (?1, ?2, ?4, ?3, NULL, ?3, 0)
@@ -60,7 +60,7 @@ pub(super) fn advance(connection: &Connection, sender: &SenderState, next: Optio
     connection.prepare_cached(sql)?.execute(params![key, name.as_str(), integer(next)]).map(drop)
 }
 
-/// Notes that a known instance has sent a snapshot; if it is of a shard, then that is its own.
+/// Records that a known instance has sent a snapshot; if it is of a shard, the instance owns it.
 pub(super) fn note_snapshot(
     connection: &Connection,
     instance: &InstanceId,
@@ -92,8 +92,8 @@ pub(super) fn own_shards(connection: &Connection, instance: &InstanceId) -> rusq
     rows.collect()
 }
 
-/// Notes when an instance says that it started, and gives the start that counts. It is noted here because the health forgets the
-/// instance soon after its last heartbeat, and its rank must not change with that.
+/// Records when an instance says it started, and returns the start that counts. It is recorded here because the health data
+/// drops the instance soon after its last heartbeat, and its rank must not change with that.
 pub(super) fn note_started(
     connection: &Connection,
     instance: &InstanceId,
@@ -123,12 +123,12 @@ pub(super) fn note_started(
     Ok(started)
 }
 
-/// Forgets the numberings that nobody has used for long.
+/// Forgets numberings that have been unused for long.
 pub(super) fn forget(connection: &Connection) -> rusqlite::Result<()> {
     let latest: Option<Time> =
         connection.prepare_cached("SELECT max(last_used) FROM feed_instances")?.query_row([], |row| row.column(0))?;
     let Some(latest) = latest else { return Ok(()) };
-    // An instance that sends only heartbeats is alive all the same.
+    // An instance that only sends heartbeats is still alive.
     let sql = "DELETE FROM feed_instances WHERE last_used < ?1
         AND NOT EXISTS (SELECT 1 FROM instances WHERE instances.key = feed_instances.key AND id = instance)
         RETURNING key, instance";

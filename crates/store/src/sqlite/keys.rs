@@ -32,7 +32,7 @@ pub(super) fn by_hash(connection: &Connection, hash: TokenHash) -> rusqlite::Res
         .optional()
 }
 
-/// Whether there is a key with this id that was not revoked.
+/// Whether there is a key with this ID that was not revoked.
 pub(super) fn is_good(connection: &Connection, id: &str) -> rusqlite::Result<bool> {
     connection.prepare_cached("SELECT 1 FROM bot_keys WHERE id = ?1 AND revoked IS NULL")?.exists([id])
 }

@@ -1,4 +1,4 @@
-//! A look at the file that changes nothing.
+//! Inspects the file without changing it.
 
 use std::path::{Path, PathBuf};
 
@@ -8,15 +8,15 @@ use super::file::connect_read_only;
 use super::{health, migrations, upkeep, vacuum};
 use crate::{FileLook, Integrity, Result, StoreContent, StoreError, StoreLook};
 
-/// A larger file is not checked: that would take more than a few seconds, and the disk of a running service.
+/// A larger file is not checked, because that would take more than a few seconds, and slow down a running service's disk.
 const MOST_CHECKED: u64 = 256 << 20;
 
-/// Looks at the file; `None` if there is none.
+/// Inspects the file; `None` if there is none.
 pub(crate) async fn look(path: PathBuf) -> Result<Option<StoreLook>> {
     run(move || look_now(&path)).await
 }
 
-/// How many grants each key has sealed; `None` if there is no file, or one with another schema.
+/// How many grants each key encrypted; `None` if there is no file, or one with another schema.
 pub(crate) async fn grants_in_file(path: PathBuf) -> Result<Option<Vec<(String, u64)>>> {
     run(move || {
         let Some((connection, schema)) = open(&path)? else { return Ok(None) };
@@ -31,7 +31,7 @@ async fn run<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'stati
     done.map_err(|_| StoreError::Failed("looking at it panicked".to_owned()))?
 }
 
-/// The file and the version of its schema, if it is there.
+/// The file and the version of its schema, if it exists.
 fn open(path: &Path) -> Result<Option<(Connection, i64)>> {
     if !path.exists() {
         return Ok(None);
@@ -48,7 +48,7 @@ fn look_now(path: &Path) -> Result<Option<StoreLook>> {
     let newest = migrations::NEWEST;
     let integrity = quick_check(&connection, path)?;
     let file = Some(FileLook { needs_vacuum: schema > 0 && !vacuum::is_marked(&connection)?, integrity });
-    // Of a damaged file the rest may not be readable.
+    // The rest of a damaged file may not be readable.
     let is_sound = !matches!(file, Some(FileLook { integrity: Integrity::Damaged(_), .. }));
     let content = if is_sound && usize::try_from(schema) == Ok(newest) {
         Some(StoreContent { grants_by_key: upkeep::grants_by_key(&connection)?, health: health::load(&connection)? })
@@ -58,14 +58,14 @@ fn look_now(path: &Path) -> Result<Option<StoreLook>> {
     Ok(Some(StoreLook { schema, newest, server: None, content, file }))
 }
 
-/// Has SQLite go through the whole file, unless that would take long.
+/// Has SQLite check the whole file, unless that would take long.
 fn quick_check(connection: &Connection, path: &Path) -> Result<Integrity> {
-    // A size that nobody can tell is no reason to leave the check out.
+    // An unknown size is no reason to skip the check.
     let size = std::fs::metadata(path).map_or(0, |file| file.len());
     if size > MOST_CHECKED {
         return Ok(Integrity::TooLarge(size));
     }
-    // Damage is a row of text, or with the worst of it an error.
+    // Damage is reported as text or, in the worst case, as an error.
     let found = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
     match found.map_err(StoreError::from) {
         Ok(text) if text == "ok" => Ok(Integrity::Sound),

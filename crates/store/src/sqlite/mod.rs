@@ -1,5 +1,5 @@
-//! The embedded store: one `SQLite` file. One thread writes and commits in groups, a few connections read beside it; the work
-//! itself is plain functions over a connection, one file per topic.
+//! The embedded store: one `SQLite` file. One thread writes and commits in groups, and a few connections read at the same time.
+//! The work itself is plain functions over a connection, one file per topic.
 
 mod accounts;
 mod audit;
@@ -61,17 +61,16 @@ pub(super) use self::vacuum::{vacuum, vacuum_needs};
 use self::writer::Writer;
 use super::schema_version;
 use super::{
-    Account, Admission, BlockedUser, BotKey, Claim, CodeHash, Committed, Fed, Freshness, GrantSaved, Lease, Result,
-    Revocation, Sample, SealedGrant, SnapshotId, Store, StoreError, StoredList, Swept, not_staged,
+    Account, Admission, BatchOutcome, BlockedUser, BotKey, Claim, CodeHash, Committed, Freshness, GrantSaved, Lease,
+    Result, Revocation, Sample, SealedGrant, SnapshotId, Store, StoreError, StoredList, Swept, not_staged,
 };
 
 const READERS: usize = 4;
 
-/// The store in a file.
 pub(super) struct Sqlite {
     writer: Writer,
     readers: Readers,
-    /// The snapshots that this process is staging; what else is staged was left by one that is gone.
+    /// The snapshots that this process is staging; others were left by one that is gone.
     staging: LocalStaging,
     metrics: Arc<StoreMetrics>,
     path: PathBuf,
@@ -89,9 +88,9 @@ impl Sqlite {
     fn open_now(path: &Path, wait: Duration, freshness: Arc<Freshness>) -> Result<Self> {
         create(path)?;
         let mut connection = connect(path)?;
-        // Nothing of a file that turns out not to be ours is changed before this.
+        // Nothing in a file that turns out not to be ours is changed before this.
         if migrations::run(&mut connection)? {
-            schema_version::tell_of_new_store(&location(path));
+            schema_version::log_new_store(&location(path));
         }
         configure_writer(&connection)?;
         let reader = || {
@@ -248,7 +247,7 @@ impl Store for Sqlite {
         self.writer.write(move |connection, topics| changes::apply(connection, topics, &changes)).await
     }
 
-    async fn feed(&self, instance: InstanceId, first: u64, events: Vec<Event>, now: Time) -> Result<Fed> {
+    async fn feed(&self, instance: InstanceId, first: u64, events: Vec<Event>, now: Time) -> Result<BatchOutcome> {
         self.writer
             .write(move |connection, topics| feed::feed(connection, topics, &instance, first, &events, now))
             .await
@@ -309,12 +308,12 @@ impl Store for Sqlite {
         self.writer.write(move |connection, topics| keys::revoke(connection, topics, &id, now)).await
     }
 
-    async fn beat(&self, beat: Heartbeat, now: Time) -> Result<()> {
-        self.writer.write(move |connection, topics| health::beat(connection, topics, beat, now)).await
+    async fn record_heartbeat(&self, heartbeat: Heartbeat, now: Time) -> Result<()> {
+        self.writer.write(move |connection, topics| health::record_heartbeat(connection, topics, heartbeat, now)).await
     }
 
     async fn close(&self) {
-        // The readers first: the last checkpoint cannot pass a read that still runs.
+        // Readers first, because the last checkpoint cannot pass a running read.
         self.readers.close().await;
         self.writer.close().await;
     }

@@ -1,4 +1,4 @@
-//! Whether the store's folder and files can be written and its disk has room. Only questions: nothing is made or changed.
+//! Whether the store's folder and files can be written and its disk has space. Changes nothing.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use super::errors::file_remedy;
 use super::file::{location, unusable};
 use crate::{Result, StoreError};
 
-/// What a start writes at the least: the write-ahead log, its index, the key.
+/// The least that a start writes: the write-ahead log, its index, the key.
 const LEAST_ROOM: u64 = 1 << 20;
 /// As much as the write-ahead log may keep.
 const LITTLE_ROOM: u64 = 64 << 20;
 
-/// Looks at folder, files and disk. An error says why the store cannot be opened; a text warns of little room.
+/// Checks the folder, files and disk. An error says why the store cannot be opened; the text warns of low disk space.
 pub(crate) fn look_at_place(path: &Path) -> Result<Option<String>> {
     let looked = files(path).and_then(|()| folder(path)).and_then(|folder| {
         let disk = statvfs(&folder).ok();
@@ -25,7 +25,7 @@ pub(crate) fn look_at_place(path: &Path) -> Result<Option<String>> {
     looked.map_err(|error| error.at(&location(path)))
 }
 
-/// The database and what SQLite keeps beside it, where they are there.
+/// The database and SQLite's files next to it, if they exist.
 fn files(path: &Path) -> Result<()> {
     for suffix in ["", "-wal", "-shm"] {
         let mut file = path.as_os_str().to_owned();
@@ -41,7 +41,7 @@ fn files(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The folder, or the nearest one above it in which the missing ones can be made.
+/// The folder, or the nearest existing one above it.
 fn folder(path: &Path) -> Result<PathBuf> {
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut folder = whole.parent().unwrap_or(Path::new("/"));
@@ -61,12 +61,12 @@ fn folder(path: &Path) -> Result<PathBuf> {
     }
 }
 
-/// What is left on a disk.
+/// The free space on a disk.
 struct DiskRoom {
     bytes: u64,
-    /// Whether another file can be made.
+    /// Whether another file can be created.
     has_inodes: bool,
-    /// Some file systems do not count.
+    /// Some file systems do not count them.
     is_known: bool,
 }
 
@@ -85,14 +85,14 @@ fn room(folder: &Path, disk: &DiskRoom) -> Result<Option<String>> {
     match disk {
         DiskRoom { is_known: false, .. } => Ok(None),
         DiskRoom { has_inodes: false, .. } => Err(StoreError::Unavailable(format!(
-            "the disk of {folder} takes no more files (no free inodes): remove some (`df -i`)"
+            "the disk of {folder} has no free inodes: remove some files (`df -i`)"
         ))),
         DiskRoom { bytes, .. } if *bytes < LEAST_ROOM => Err(StoreError::Unavailable(format!(
             "the disk of {folder} is full, with {} KB left: free some space (`df -h`)",
             bytes >> 10
         ))),
         DiskRoom { bytes, .. } if *bytes < LITTLE_ROOM => Ok(Some(format!(
-            "the disk of {folder} is almost full, with {} MB left; without room nobody can sign in: free some space",
+            "the disk of {folder} is almost full, with {} MB left; once it is full, nobody can sign in: free some space",
             bytes >> 20
         ))),
         DiskRoom { .. } => Ok(None),

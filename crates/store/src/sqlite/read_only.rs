@@ -1,4 +1,4 @@
-//! The file opened by a command that only reads.
+//! The file opened by a read-only command.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::{READERS, Sqlite};
 use crate::{Freshness, Result, StoreError, schema_version};
 
 impl Sqlite {
-    /// Opens the file as it is. SQLite refuses every write, and no file is made beside it.
+    /// Opens the file as is. SQLite refuses every write, and no file is created next to it.
     pub(crate) async fn open_read_only(path: PathBuf, wait: Duration, freshness: Arc<Freshness>) -> Result<Self> {
         let opened = tokio::task::spawn_blocking(move || {
             Self::open_read_only_now(&path, wait, freshness).map_err(|error| error.at(&location(&path)))

@@ -1,4 +1,4 @@
-//! A few connections that only read. Each read is one transaction: everything in it sees the same state.
+//! A few read-only connections. Each read is one transaction, so everything in it sees the same state.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 use crate::{Result, StoreError, watch};
 
 pub(super) struct Readers {
-    /// One permit per connection: with a permit there is an idle connection.
+    /// One permit per connection, so that with a permit there is an idle connection.
     permits: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<Connection>>>,
     count: u32,
@@ -38,7 +38,7 @@ impl Readers {
         Self { permits, idle: Arc::new(Mutex::new(connections)), count, location, wait, metrics, clock }
     }
 
-    /// Runs the work on a connection of the pool, on a thread where it may block.
+    /// Runs the work on a pooled connection, on a thread where it may block.
     pub(super) async fn read<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
@@ -84,7 +84,7 @@ impl Readers {
         ((self.count as usize).saturating_sub(idle), idle)
     }
 
-    /// Waits for the reads that run, refuses all others and closes the connections.
+    /// Waits for running reads, refuses all others and closes the connections.
     pub(super) async fn close(&self) {
         let all = self.permits.acquire_many(self.count).await;
         self.permits.close();
@@ -101,7 +101,7 @@ fn in_transaction<T>(
     connection: &Connection,
     work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
-    // Ends when it is dropped, also while a panic unwinds.
+    // Ends when it is dropped, even while a panic unwinds.
     let transaction = connection.unchecked_transaction()?;
     work(&transaction)
 }

@@ -1,4 +1,4 @@
-//! Grants that are to be revoked at the provider.
+//! Grants waiting to be revoked at the provider.
 
 use domain::revocation::{NewRevocation, RevocationUpdate, StoredRevocation};
 use domain::{RevocationEnd, Snowflake, Time};
@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::columns::{Column as _, ReadColumn as _, integer};
 use crate::{Revocation, SealedGrant};
 
-/// What is stored of the revocation of a user's former grant, if there is one.
+/// The revocation of a user's previous grant, if there is one.
 pub(super) fn stored(connection: &Connection, user: Snowflake) -> rusqlite::Result<Option<StoredRevocation>> {
     connection
         .prepare_cached("SELECT tries, sending_until, grant_sealed IS NULL FROM revocations WHERE user_id = ?1")?
@@ -17,7 +17,7 @@ pub(super) fn stored(connection: &Connection, user: Snowflake) -> rusqlite::Resu
         .optional()
 }
 
-/// Notes that a grant is to be revoked after a while.
+/// Queues a grant for revocation after a while.
 pub(super) fn add(connection: &Connection, user: Snowflake, grant: &SealedGrant, now: Time) -> rusqlite::Result<()> {
     let NewRevocation { due, tries, sending_until } = NewRevocation::replacing(stored(connection, user)?, now);
     let sql = "INSERT OR REPLACE INTO revocations (user_id, grant_sealed, due, tries, sending_until)
@@ -28,7 +28,7 @@ pub(super) fn add(connection: &Connection, user: Snowflake, grant: &SealedGrant,
         .map(drop)
 }
 
-/// Takes back a grant that waits to be revoked.
+/// Takes back a grant that is waiting to be revoked.
 pub(super) fn take_back(connection: &Connection, user: Snowflake) -> rusqlite::Result<Option<SealedGrant>> {
     let sql = "DELETE FROM revocations WHERE user_id = ?1 AND grant_sealed IS NOT NULL RETURNING grant_sealed";
     connection.prepare_cached(sql)?.query_row([user.stored()], |row| row.get(0).map(SealedGrant)).optional()
@@ -38,7 +38,7 @@ pub(super) fn cancel(connection: &Connection, user: Snowflake) -> rusqlite::Resu
     connection.prepare_cached("DELETE FROM revocations WHERE user_id = ?1")?.execute([user.stored()]).map(drop)
 }
 
-/// Takes the revocation that is due first and that nobody is sending.
+/// Takes the revocation that is due first and not being sent.
 pub(super) fn take(connection: &Connection, now: Time, until: Time) -> rusqlite::Result<Option<Revocation>> {
     let sql = "UPDATE revocations SET tries = tries + 1, sending_until = ?2 WHERE user_id =
             (SELECT user_id FROM revocations
@@ -53,7 +53,7 @@ pub(super) fn take(connection: &Connection, now: Time, until: Time) -> rusqlite:
         .optional()
 }
 
-/// Ends a try, unless another process has taken the revocation over or the user has signed in meanwhile.
+/// Ends an attempt, unless another process has taken over the revocation or the user has signed in in the meantime.
 pub(super) fn finish(
     connection: &Connection,
     user: Snowflake,
@@ -70,7 +70,7 @@ pub(super) fn finish(
         .map(drop)
 }
 
-/// Forgets those that were sent long enough ago; gives how many.
+/// Removes those that were sent long enough ago, and returns how many.
 pub(super) fn forget(connection: &Connection, now: Time, batch: usize) -> rusqlite::Result<usize> {
     let sql = "DELETE FROM revocations WHERE user_id IN
         (SELECT user_id FROM revocations WHERE due <= ?1 AND grant_sealed IS NULL LIMIT ?2)";

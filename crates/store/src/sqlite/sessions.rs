@@ -1,4 +1,4 @@
-//! Sessions: found, ended and swept.
+//! Sessions: looked up, ended and swept.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -55,7 +55,7 @@ pub(super) fn end_one(
     session: &SessionId,
     now: Time,
 ) -> rusqlite::Result<bool> {
-    // Also if it is gone already: the one who ended it may not have had an answer.
+    // Even if it is already gone: whoever ended it may not have got an answer.
     note_changed(topics, user);
     let deleted = connection
         .prepare_cached("DELETE FROM sessions WHERE id = ?1 AND user_id = ?2")?
@@ -77,7 +77,7 @@ pub(super) fn end_all(
     Ok(sessions)
 }
 
-/// Ends those of a user's sessions that are too many beside the new one.
+/// Ends those of a user's sessions that are too many with the new one.
 pub(super) fn end_surplus(
     connection: &Connection,
     topics: &mut ChangedTopics,
@@ -116,7 +116,7 @@ pub(super) fn end_all_of_grant(
     Ok(current)
 }
 
-/// Blocks a user and ends their sessions, also the one that is about to be opened.
+/// Blocks a user and ends their sessions, including one that is about to be opened.
 pub(super) fn block(
     connection: &Connection,
     topics: &mut ChangedTopics,
@@ -126,7 +126,7 @@ pub(super) fn block(
     end_all_and_drop(connection, topics, blocked.user, blocked.since)
 }
 
-/// Ends a user's sessions, also the one that is about to be opened, and drops their account.
+/// Ends a user's sessions, including one that is about to be opened, and drops their account.
 pub(super) fn end_all_and_drop(
     connection: &Connection,
     topics: &mut ChangedTopics,
@@ -143,7 +143,7 @@ fn delete_all(connection: &Connection, topics: &mut ChangedTopics, user: Snowfla
     connection.prepare_cached("DELETE FROM sessions WHERE user_id = ?1")?.execute([user.stored()])
 }
 
-/// Everything that depends on a user's sessions is stale.
+/// Invalidates everything that depends on a user's sessions.
 fn note_changed(topics: &mut ChangedTopics, user: Snowflake) {
     topics.extend([Topic::SessionsOf(user), Topic::Id(user)]);
 }
@@ -186,7 +186,7 @@ pub(super) fn sweep(
     Ok(Swept { sessions, more })
 }
 
-/// Ends the sign-ins that stopped between the grant and the session; gives whose they were.
+/// Ends sign-ins that stopped between the grant and the session, and returns whose they were.
 fn stop_interrupted(connection: &Connection, now: Time, batch: usize) -> rusqlite::Result<Vec<Snowflake>> {
     let mut statement = connection.prepare_cached(INTERRUPTED)?;
     let before = retention::sign_ins_interrupted_before(now);
@@ -194,7 +194,7 @@ fn stop_interrupted(connection: &Connection, now: Time, batch: usize) -> rusqlit
     let users: Vec<Snowflake> = readable("user", rows)?;
     let mut stop = connection.prepare_cached("UPDATE users SET signing_in = NULL WHERE id = ?1")?;
     users.iter().try_for_each(|user| stop.execute([user.stored()]).map(drop))?;
-    // A grant is saved without a time: its age counts from the first sweep that sees it.
+    // A grant is saved without a time, so its age counts from the first sweep that sees it.
     connection.prepare_cached("UPDATE users SET signing_in = ?1 WHERE signing_in = 0")?.execute([now.stored()])?;
     Ok(users)
 }

@@ -1,4 +1,4 @@
-//! Claims of codes, new grants and sessions, and blocked users.
+//! Code claims, new grants and sessions, and blocked users.
 
 use domain::sign_in::{Admission, Claim, GrantSaved, StoredClaim, takes_back_grant};
 use domain::{Session, Snowflake, Time, TokenHash, User, retention};
@@ -41,7 +41,7 @@ pub(super) fn release(connection: &Connection, code: CodeHash) -> rusqlite::Resu
     connection.prepare_cached("DELETE FROM code_claims WHERE hash = ?1 AND settled = 0")?.execute([code.0]).map(drop)
 }
 
-/// Forgets claims that ended long ago; gives how many.
+/// Removes claims that ended long ago, and returns how many.
 pub(super) fn forget_claims(connection: &Connection, now: Time, batch: usize) -> rusqlite::Result<usize> {
     let sql = "DELETE FROM code_claims WHERE hash IN (SELECT hash FROM code_claims WHERE until < ?1 LIMIT ?2)";
     connection
@@ -113,7 +113,7 @@ fn is_blocked(connection: &Connection, user: Snowflake) -> rusqlite::Result<bool
     connection.prepare_cached("SELECT 1 FROM blocked_users WHERE user_id = ?1")?.exists([user.stored()])
 }
 
-/// Notes that a user is blocked; [`sessions::block`] ends their sessions.
+/// Records that a user is blocked; [`sessions::block`] ends their sessions.
 pub(super) fn block(connection: &Connection, blocked: &BlockedUser) -> rusqlite::Result<()> {
     let sql = "INSERT INTO blocked_users (user_id, reason, since) VALUES (?1, ?2, ?3)
         ON CONFLICT (user_id) DO UPDATE SET reason = excluded.reason, since = excluded.since";

@@ -1,4 +1,4 @@
-//! Snapshots: staged out of sight in short transactions, made the truth by one row.
+//! Snapshots: staged invisibly in short transactions, and made current by one row.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ use super::writer::ChangedTopics;
 use super::{accounts, clean_up, guilds, instances, subscriptions, totals};
 use crate::{SnapshotId, Topic};
 
-/// The snapshots that this process is staging. Only the writer changes it, so that cleaning up never sees one that is half noted.
+/// The snapshots that this process is staging. Only the writer changes it, so that cleaning up never sees one that is half
+/// recorded.
 #[derive(Clone, Default)]
 pub(super) struct LocalStaging(Arc<Mutex<HashSet<i64>>>);
 
@@ -54,7 +55,6 @@ pub(super) fn begin(
     Ok(SnapshotId(id))
 }
 
-/// The snapshot that lines are staged for.
 struct StagingTarget {
     snapshot: i64,
     shard: Option<ShardKey>,
@@ -77,21 +77,21 @@ pub(super) fn stage(connection: &Connection, snapshot: SnapshotId, lines: &Lines
     Ok(Some(()))
 }
 
-/// Reads the shard of a staged snapshot, if it is of one, from the first two columns.
+/// Reads the shard of a staged snapshot, if it has one, from the first two columns.
 fn read_shard(row: &Row<'_>) -> rusqlite::Result<Option<ShardKey>> {
     let shard = row.get::<_, Option<u32>>(0)?.zip(row.get::<_, Option<u32>>(1)?);
     Ok(shard.and_then(|(count, id)| ShardKey::new(count, id)))
 }
 
 fn stage_guilds(connection: &Connection, target: &StagingTarget, lines: &[GuildLine]) -> rusqlite::Result<()> {
-    // In the order of the table, which is faster.
+    // In table order, which is faster.
     let LastGuildLines { guilds, carrying, unavailable } = LastGuildLines::of(lines);
     let snapshot = target.snapshot;
     let mut writer = GuildWriter::new(connection, snapshot)?;
     let note_unavailable = "INSERT OR IGNORE INTO staged_kept (snapshot, guild) VALUES (?1, ?2)";
     let mut note_unavailable = connection.prepare_cached(note_unavailable)?;
     let mut note_available = connection.prepare_cached("DELETE FROM staged_kept WHERE snapshot = ?1 AND guild = ?2")?;
-    // Mostly there are none, and then no line needs to look.
+    // Usually there are none, so no line needs to check.
     let any_unavailable =
         connection.prepare_cached("SELECT 1 FROM staged_kept WHERE snapshot = ?1")?.exists([snapshot])?;
     let coverage = Coverage::load(connection)?;
@@ -105,7 +105,7 @@ fn stage_guilds(connection: &Connection, target: &StagingTarget, lines: &[GuildL
             note_available.execute(params![snapshot, guild.id.stored()])?;
         }
         if !writer.insert(guild, carried)? {
-            // What an earlier line of it said does not count.
+            // What an earlier line said about it no longer counts.
             more = more - guilds::delete(connection, snapshot, guild.id)?.totals;
             writer.insert(guild, carried)?;
         }
@@ -122,7 +122,7 @@ fn stage_guilds(connection: &Connection, target: &StagingTarget, lines: &[GuildL
     connection.prepare_cached(sql)?.execute([snapshot, more.guilds, more.members]).map(drop)
 }
 
-/// Notes from which commit lines are carried over.
+/// Records the commit that lines are carried over from.
 fn note_basis(connection: &Connection, target: &StagingTarget, coverage: &Coverage) -> rusqlite::Result<()> {
     let Some(shard) = target.shard else { return Ok(()) };
     let basis = merge_basis(target.basis, latest_commit(&coverage.overlapping(connection, shard)?));
@@ -145,7 +145,7 @@ fn stage_subscriptions(connection: &Connection, snapshot: i64, lines: &[Subscrip
     })
 }
 
-/// Makes a staged snapshot the truth, or drops it; `None` if it is not being staged.
+/// Makes a staged snapshot current, or drops it; `None` if it is not being staged.
 pub(super) fn commit(
     connection: &Connection,
     topics: &mut ChangedTopics,
@@ -168,7 +168,7 @@ pub(super) fn commit(
     instances::advance(connection, &sender, committed.next())?;
     let is_replaced = matches!(committed, Committed::Replaced { .. });
     if is_replaced {
-        // Which answers it changes is a question as large as the snapshot.
+        // Working out which answers it changes would take as long as the snapshot is large.
         topics.push(Topic::Everything);
     }
     match staged.shard {
@@ -205,7 +205,7 @@ fn take(
     staged.optional()
 }
 
-/// Makes the staged guilds those of the shard.
+/// Makes the staged guilds the shard's.
 fn replace_shard(
     connection: &Connection,
     staged: &StagedSnapshot,
@@ -252,8 +252,8 @@ fn has_uncovered(connection: &Connection) -> rusqlite::Result<bool> {
     connection.prepare_cached(sql)?.exists([UNCOVERED])
 }
 
-/// Moves the guilds that are unavailable to this snapshot, as they are stored at this moment, and says what was moved: where they
-/// were, no read will look for them any more.
+/// Moves unavailable guilds to this snapshot as they are stored now, and returns what was moved: no read will look for them in
+/// their old place any more.
 fn move_unavailable(
     connection: &Connection,
     coverage: &Coverage,

@@ -67,7 +67,7 @@ pub(super) fn remove(connection: &Connection, topics: &mut ChangedTopics, user: 
     Ok(())
 }
 
-/// Replaces all subscriptions by those that were staged under this number.
+/// Replaces all subscriptions with those staged under this number.
 pub(super) fn replace_from(connection: &Connection, snapshot: i64) -> rusqlite::Result<()> {
     connection.prepare_cached("DELETE FROM subscription_guilds")?.execute([])?;
     connection.prepare_cached("DELETE FROM subscriptions")?.execute([])?;

@@ -1,4 +1,4 @@
-//! The team's roster. It is small and always written whole.
+//! The team's roster. It is small and always written as a whole.
 
 use domain::team::RosterEntry;
 use domain::{PermissionSet, Roster, Snowflake, TeamMember, User, staff};
@@ -29,7 +29,7 @@ pub(super) fn roster(connection: &Connection) -> rusqlite::Result<Roster> {
     readable("team member", rows).map(Roster)
 }
 
-/// What the roster grants a user; all of it, if it names them more than once.
+/// What the roster grants a user, combined if it lists them more than once.
 pub(super) fn granted(connection: &Connection, user: Snowflake) -> rusqlite::Result<PermissionSet> {
     let mut statement = connection.prepare_cached("SELECT permissions FROM team WHERE discord_id = ?1")?;
     let rows = readable("team member", statement.query_map([user.stored()], |row| row.get::<_, String>(0))?)?;

@@ -1,4 +1,4 @@
-//! The totals of `GET /stats`. They are kept as they change, so that reading them costs the same whatever there is.
+//! The totals of `GET /stats`. They are updated with every change, so that reading them always costs the same.
 
 use domain::Stats;
 use domain::feed::{GuildTotals, hidden_after_commit, hidden_after_sweep, shown_totals};
@@ -26,7 +26,7 @@ pub(super) fn shown(connection: &Connection) -> rusqlite::Result<GuildTotals> {
     Ok(shown_totals(stored(connection)?, hidden(connection)?))
 }
 
-/// The guilds and members of all committed snapshots, those that nobody can see included.
+/// The guilds and members of all committed snapshots, including those that nobody can see.
 fn stored(connection: &Connection) -> rusqlite::Result<GuildTotals> {
     let sql = "SELECT coalesce(sum(guilds), 0), coalesce(sum(member_sum), 0) FROM feed_shards";
     read_totals(connection, sql)
@@ -46,18 +46,18 @@ fn put_hidden(connection: &Connection, hidden: GuildTotals) -> rusqlite::Result<
     connection.prepare_cached(sql)?.execute(params![hidden.guilds, hidden.members]).map(drop)
 }
 
-/// Whether a sweep is left that looks for rows which a later snapshot covers.
+/// Whether there is still a sweep that looks for rows covered by a later snapshot.
 fn is_sweep_left(connection: &Connection) -> rusqlite::Result<bool> {
     connection.prepare_cached("SELECT 1 FROM feed_sweeps WHERE NOT whole")?.exists([])
 }
 
-/// After a commit that hides rows of other shards: goes on showing what was shown before it, unless all is known.
+/// After a commit that hides rows of other shards: keeps showing the previous totals until everything is known.
 pub(super) fn keep_shown(connection: &Connection, shown_before: GuildTotals) -> rusqlite::Result<()> {
     let is_sweep_left = is_sweep_left(connection)?;
     put_hidden(connection, hidden_after_commit(stored(connection)?, shown_before, is_sweep_left))
 }
 
-/// After a step of a sweep that has removed these rows, which nobody could see.
+/// After a step of a sweep that removed these rows, which nobody could see.
 pub(super) fn note_swept(
     connection: &Connection,
     topics: &mut ChangedTopics,
@@ -86,7 +86,7 @@ pub(super) fn write(connection: &Connection, change: &TotalsChange) -> rusqlite:
     Ok(())
 }
 
-/// Notes that the snapshot of a shard has this much more.
+/// Adds this to a shard's snapshot.
 pub(super) fn add(connection: &Connection, (count, id): (i64, i64), more: GuildTotals) -> rusqlite::Result<()> {
     let sql = "UPDATE feed_shards SET guilds = guilds + ?3, member_sum = member_sum + ?4
         WHERE shard_count = ?1 AND shard_id = ?2";

@@ -1,4 +1,4 @@
-//! What an operator asks beside the service's own work.
+//! What operators need besides the service's own work.
 
 use async_trait::async_trait;
 use domain::audit::AuditEntry;
@@ -48,7 +48,7 @@ impl Upkeep for Sqlite {
 }
 
 pub(super) fn grants_by_key(connection: &Connection) -> rusqlite::Result<Vec<(String, u64)>> {
-    // As bytes: a damaged grant may begin with anything.
+    // As bytes, because a damaged grant may begin with anything.
     let sql = "SELECT CAST(grant_key AS BLOB), count(*) FROM
             (SELECT grant_key FROM users WHERE grant_key IS NOT NULL
             UNION ALL SELECT grant_key FROM revocations WHERE grant_key IS NOT NULL)

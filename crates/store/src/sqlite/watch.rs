@@ -1,4 +1,4 @@
-//! What is watched while the service runs.
+//! What is monitored while the service runs.
 
 use async_trait::async_trait;
 use domain::Time;
@@ -38,7 +38,7 @@ impl StoreWatch for Sqlite {
         log.push("-wal");
         let sizes = tokio::task::spawn_blocking(move || {
             let database = std::fs::metadata(&database).map_err(|error| error.to_string())?.len();
-            // The log is made with the first write.
+            // The log is created with the first write.
             Ok(StoreBytes { database, log: Some(std::fs::metadata(log).map_or(0, |data| data.len())) })
         });
         let sizes = sizes.await.unwrap_or_else(|_| Err("looking at the file panicked".to_owned()));
@@ -65,7 +65,7 @@ impl StoreWatch for Sqlite {
     }
 }
 
-/// The value differs from the stored one each time: SQLite does not write a page on which nothing changes.
+/// The value is different each time, because SQLite does not write a page that has not changed.
 fn write_probe(connection: &Connection, now: Time) -> rusqlite::Result<()> {
     let sql = "INSERT INTO probe (id, at) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET at = max(at + 1, excluded.at)";
     connection.prepare_cached(sql)?.execute(params![PROBE_ROW, now.stored()]).map(drop)

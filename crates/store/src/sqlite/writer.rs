@@ -1,5 +1,5 @@
 //! The one writer: a thread that owns the only connection that changes anything. Writes that wait at the same time share one
-//! commit, because the commit's flush to disk costs more than all the rest; each of them still succeeds or fails by itself.
+//! commit, because its flush to disk costs more than all the rest; each of them still succeeds or fails on its own.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use crate::{Freshness, Result, StoreError, Topic, watch};
 pub(super) const QUEUE: usize = 1024;
 /// How many writes share a commit at most.
 const GROUP: usize = 256;
-/// How often an idle writer looks whether another process has written.
+/// How often an idle writer checks whether another process has written.
 const WATCH: Duration = Duration::from_millis(250);
 
-/// What a write has changed. It counts only if the write succeeds.
+/// What a write has changed. It only counts if the write succeeds.
 pub(super) type ChangedTopics = Vec<Topic>;
 
-/// The way to the writer's thread.
+/// The connection to the writer's thread.
 pub(super) struct Writer {
     /// One permit per write that may wait.
     permits: Arc<Semaphore>,
@@ -52,7 +52,7 @@ impl Writer {
     ) -> Result<Self> {
         let (sender, queue) = channel();
         let seen = data_version(&connection)?;
-        // Reading the version has opened the log. A connection that only reads may have none, and others may make and remove it.
+        // Reading the version has opened the log. A read-only connection may have none, and others may create and remove it.
         if !connection.is_readonly(rusqlite::MAIN_DB)? {
             file.remember_log(&connection)?;
         }
@@ -73,8 +73,8 @@ impl Writer {
         })
     }
 
-    /// Runs the work in a transaction, and returns when it is on disk and the cache is invalidated. Once it is in the queue it runs
-    /// to its end, whether or not this future is still waited for.
+    /// Runs the work in a transaction, and returns when it is on disk and the cache is invalidated. Once queued, it runs to its
+    /// end even if this future is dropped.
     pub(super) async fn write<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
@@ -108,7 +108,7 @@ impl Writer {
         answer.await.map_err(|_| closing())?
     }
 
-    /// Accepts nothing more, finishes what waits, and returns when the connection is closed.
+    /// Accepts nothing more, finishes what is waiting, and returns when the connection is closed.
     pub(super) async fn close(&self) {
         self.permits.close();
         drop(self.queue.lock().take());
@@ -116,7 +116,7 @@ impl Writer {
         if let Some(thread) = thread
             && !matches!(tokio::task::spawn_blocking(|| thread.join()).await, Ok(Ok(())))
         {
-            warn!("the store's writer did not end well");
+            warn!("the store's writer did not stop cleanly");
         }
     }
 }
@@ -125,13 +125,13 @@ fn closing() -> StoreError {
     StoreError::Unavailable("it is closing".to_owned())
 }
 
-/// A job with its permit to wait, which is returned as soon as the job is taken out of the queue.
+/// A job with its permit to wait, which is returned as soon as the job leaves the queue.
 struct QueuedWrite {
     job: Box<dyn Job>,
     waiting: Waiting,
 }
 
-/// A write that waits.
+/// A waiting write.
 struct Waiting {
     _permit: OwnedSemaphorePermit,
     _queued: GaugeGuard,
@@ -149,9 +149,9 @@ impl QueuedWrite {
 }
 
 trait Job: Send {
-    /// Does the work, and says whether it succeeded.
+    /// Does the work, and returns whether it succeeded.
     fn run(&mut self, connection: &Connection, topics: &mut ChangedTopics) -> bool;
-    /// Gives the caller its result, now that it is known what became of the group's commit, at this tick of the clock.
+    /// Gives the caller its result, now that the outcome of the group's commit is known, at this tick of the clock.
     fn answer(self: Box<Self>, commit: &Result<()>, metrics: &StoreMetrics, now: Duration);
 }
 
@@ -170,7 +170,7 @@ where
 {
     fn run(&mut self, connection: &Connection, topics: &mut ChangedTopics) -> bool {
         let Some(work) = self.work.take() else { return false };
-        // The savepoint undoes what the work has done to the database, and nothing else of it is seen again.
+        // The savepoint undoes what the work did to the database, and nothing else of it is seen again.
         let outcome = match catch_unwind(AssertUnwindSafe(|| work(connection, topics))) {
             Ok(outcome) => outcome.map_err(StoreError::from),
             Err(_) => Err(StoreError::Failed("a write panicked".to_owned())),
@@ -192,14 +192,13 @@ where
     }
 }
 
-/// What the thread owns.
 struct WriterThread {
     connection: Connection,
     file: FileIdentity,
     queue: Receiver<QueuedWrite>,
     freshness: Arc<Freshness>,
     metrics: Arc<StoreMetrics>,
-    /// The database's version when this connection last looked; commits of this connection do not change it.
+    /// The database's version when this connection last checked; its own commits do not change it.
     seen: i64,
 }
 
@@ -215,7 +214,7 @@ impl WriterThread {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        // A connection that only reads has nothing to tidy, and is not allowed to.
+        // A read-only connection has nothing to tidy up, and may not.
         if self.connection.is_readonly(rusqlite::MAIN_DB).unwrap_or(false) {
             return;
         }
@@ -233,12 +232,13 @@ impl WriterThread {
     fn group(&mut self, first: Box<dyn Job>) {
         let begun = self.expect_file().and_then(|()| self.execute("BEGIN IMMEDIATE").map_err(StoreError::from));
         if let Err(error) = begun {
-            // Another process holds the lock for too long, or the file is gone. Those who wait have waited as long; let none wait twice.
+            // Another process holds the lock for too long, or the file is gone. The others have waited as long, so let none
+            // wait twice.
             let refused = Err(error);
-            // Collected before the first answer: a write that comes after it gets a try of its own.
+            // Collected before the first answer: a write that comes after it gets its own try.
             let waiting = std::iter::from_fn(|| self.next()).take(GROUP);
             let jobs: Vec<_> = std::iter::once(first).chain(waiting).collect();
-            // Writes that keep coming must not keep it from looking.
+            // A steady stream of writes must not keep it from checking.
             self.watch();
             return self.answer(jobs, &refused);
         }
@@ -262,7 +262,7 @@ impl WriterThread {
         {
             warn!(%error, "a rollback failed");
         }
-        // If the file was lost meanwhile, what was committed is lost with it.
+        // If the file was lost in the meantime, what was committed is lost with it.
         let outcome = commit.and_then(|()| self.expect_file());
         self.answer(jobs, &outcome);
     }
@@ -274,7 +274,7 @@ impl WriterThread {
         }
     }
 
-    /// Runs one job inside the group. An error here is one of the transaction's, not the job's.
+    /// Runs one job inside the group. An error here is the transaction's, not the job's.
     fn step(&self, job: &mut dyn Job, topics: &mut ChangedTopics) -> rusqlite::Result<()> {
         let before = topics.len();
         self.execute("SAVEPOINT job")?;
@@ -289,7 +289,7 @@ impl WriterThread {
         self.queue.try_recv().ok().map(|queued| queued.take(&self.metrics))
     }
 
-    /// Refuses to write to a file that nobody can open any more: whatever went there would be lost when this process ends.
+    /// Refuses to write to a file that nobody can open any more: the data would be lost when this process ends.
     fn expect_file(&mut self) -> Result<()> {
         let Some(why) = self.file.lost().or_else(|| self.file.was_cut(&self.connection)) else {
             if self.metrics.file_lost.get() > 0 {
@@ -301,17 +301,18 @@ impl WriterThread {
         if self.metrics.file_lost.raise() {
             error!(
                 why,
-                "store_file_lost: the database file or its log is not at its path any more, or was cut off, and writes are refused. This \
+                "store_file_lost: the database file or its log is no longer at its path, or was truncated, and writes are \
+                 refused. This \
                  process may be the only one that still has all the data: do not restart it; see docs/alerts.md, CompanionStoreFileLost"
             );
         }
         Err(StoreError::Unavailable(format!(
-            "the database file is not at its path any more, or not whole ({why}); writes are refused"
+            "the database file is no longer at its path, or is incomplete ({why}); writes are refused"
         )))
     }
 
-    /// Notices what other processes have written. They cannot say what it was, so everything cached is invalidated. While the file
-    /// cannot be looked at, the cache is suspended.
+    /// Notices writes by other processes. They cannot say what they changed, so everything cached is invalidated. While the
+    /// file cannot be checked, the cache is suspended.
     fn watch(&mut self) {
         let was_suspended = self.freshness.is_suspended();
         match data_version(&self.connection) {

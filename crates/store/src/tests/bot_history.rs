@@ -33,7 +33,7 @@ fn seen(at: Time, state: BotState) -> Observation {
     Observation { at, state, latency: Some(12.5), silent, shard_count: 4, since: at.before(Duration::from_secs(5)) }
 }
 
-/// Records what is seen, with the minute that has ended.
+/// Records an observation, with the minute that has ended.
 async fn record(store: &dyn Store, seen: Observation) -> Recorded {
     let minute = minute_to_record(&seen, Time::default());
     store.record(seen, minute, None, true).await.unwrap()
@@ -60,7 +60,7 @@ async fn a_minute_is_recorded_once_and_counted_for_its_day(mut fixture: Fixture)
     let minute = |second, state| Minute { begins: at(second), state, latency: Some(12.5) };
     let expected = [(0, BotState::Up), (60, BotState::Partial), (120, BotState::Down), (180, BotState::Up)];
     let day = Day { begins: DAY, up: 2, partial: 1, down: 1 };
-    // What has no latency has none.
+    // A missing latency stays missing.
     let next = Observation { latency: None, ..seen(at(300), BotState::Down) };
     record(store, next).await;
     fixture.reopen().await;
@@ -86,7 +86,7 @@ async fn an_incident_opens_gets_worse_and_ends(mut fixture: Fixture) {
     assert_eq!(opened.incident, opens);
     let first = Incident { id: 1, worst: BotState::Partial, began, ended: None, shards: 1, shard_count: 4 };
     assert_eq!(history(store).await.incidents, std::slice::from_ref(&first));
-    // Without a minute it counts all the same.
+    // It counts even without a minute.
     let again = store.record(seen(at(75), BotState::Partial), None, None, true).await.unwrap();
     assert_eq!(again.incident, IncidentStep::Stays);
     store.record(seen(at(90), BotState::Down), None, None, true).await.unwrap();
@@ -111,14 +111,14 @@ async fn what_is_old_or_too_much_is_deleted(fixture: Fixture) {
     let stored = history(store).await;
     assert_eq!((stored.incidents.len(), stored.incidents[499].id), (500, 2));
     assert_eq!(stored.minutes.len(), 1_002);
-    // A day later the first minutes go, one by one.
+    // A day later, the first minutes are deleted one by one.
     let later = 86_400 + 60;
     let (Some(newest), seen_later) = (stored.minutes.last(), seen(at(later), BotState::Up)) else { unreachable!() };
     let minute = minute_to_record(&seen_later, Time::default());
     store.record(seen_later, minute, Some(newest.begins), true).await.unwrap();
     let stored = history(store).await;
     assert_eq!((stored.minutes.len(), stored.minutes[0].begins), (1_002, at(60)));
-    // After 90 days the day goes, and incidents do.
+    // After 90 days, the day and its incidents are deleted.
     let later = seen(at(89 * 86_400 + 90), BotState::Up);
     let minute = minute_to_record(&later, Time::default());
     store.record(later, minute, Some(at(86_400)), true).await.unwrap();
@@ -128,7 +128,7 @@ async fn what_is_old_or_too_much_is_deleted(fixture: Fixture) {
     let newest = stored.minutes[0].begins;
     let later = seen(at(90 * 86_400 + 300), BotState::Up);
     let minute = minute_to_record(&later, Time::default());
-    // Not by a clock that can't be trusted with it.
+    // Not by a clock that can't be trusted.
     let earlier = seen(at(90 * 86_400 + 240), BotState::Up);
     let earlier_minute = minute_to_record(&earlier, Time::default());
     let recorded = store.record(earlier, earlier_minute, Some(newest), false).await.unwrap();
@@ -156,7 +156,7 @@ async fn a_clock_that_is_far_off_is_refused_until_it_is_alone(fixture: Fixture) 
         assert!(!other.is_accepted);
     }
     assert_eq!(history(store).await, before);
-    // A clock that ran ahead while nobody else recorded; what it wrote goes when the others are back for a while.
+    // A clock that ran ahead while nobody else recorded; what it wrote is deleted once the others have been back for a while.
     let ahead = seen(at(3_600), BotState::Up);
     let minute = minute_to_record(&ahead, Time::default());
     assert!(store.record(ahead, minute, newest, true).await.unwrap().is_accepted);

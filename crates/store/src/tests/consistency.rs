@@ -1,4 +1,4 @@
-//! What is acknowledged is seen, whole, by whoever reads after it, and is still there when the store is opened again.
+//! Acknowledged writes are seen completely by every later read, and are still there when the store is reopened.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ async fn everything_is_still_there_after_reopening(mut fixture: Fixture) {
 }
 
 async fn readers_and_writers_side_by_side_see_whole_acknowledged_states(fixture: Fixture) {
-    // Two guilds and a subscription, which lie in different tables: a read must not mix two states of them.
+    // Two guilds and a subscription, which are in different tables: a read must not mix two states of them.
     let pair = |base: u64, members: u64| {
         let subscription = Subscription {
             userid: id(100 + base),

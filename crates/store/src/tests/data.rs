@@ -1,8 +1,8 @@
-//! What the bot says and what the API shows of it.
+//! What the bot sends and what the API shows of it.
 
 use std::collections::BTreeMap;
 
-use domain::health::{Heartbeat, ShardBeat};
+use domain::health::{Heartbeat, ShardHeartbeat};
 use domain::team::RosterEntry;
 use domain::{Change, GuildFacts, Roster, Subscription, TeamMember};
 
@@ -115,7 +115,7 @@ async fn the_guilds_own_role_is_everyones_and_no_other_key_can_be_granted(fixtur
 
 async fn changes_apply_all_or_none(fixture: Fixture) {
     fixture.sql("ALTER TABLE feedback RENAME TO elsewhere").await;
-    // The embedded store notices with a write that another program has changed the file.
+    // The SQLite store only notices with a write that another program has changed the file.
     fixture.store.note_seen(Vec::new()).await.unwrap();
     let broken = fixture.store.apply(vec![Change::Guild(guild(5)), Change::FeedbackGone("x".to_owned())]);
     let (outcome, invalidated) = fixture.invalidated(&[Topic::Id(id(5))], broken).await;
@@ -152,7 +152,7 @@ async fn the_roster_is_written_whole_and_touches_old_and_new_members(fixture: Fi
     assert_eq!(fixture.apply(&topics, vec![Change::Team(first.clone())]).await, topics[..3]);
     assert_eq!(fixture.store.team().await.unwrap(), first);
 
-    // Named twice, and with a key that the roster may not grant.
+    // Listed twice, and with a permission that the roster may not grant.
     let second = roster(&[(3, &founder), (3, &[Permission::Support, Permission::Admin])]);
     assert_eq!(fixture.apply(&topics, vec![Change::Team(second)]).await, topics);
     let granted = PermissionSet::of(&[Permission::Founder, Permission::Support]);
@@ -207,17 +207,17 @@ async fn what_is_broken_in_the_store_breaks_nothing_else(fixture: Fixture) {
 }
 
 async fn heartbeats_merge(mut fixture: Fixture) {
-    let beat = |instance: &str, started: u64, ids: std::ops::Range<u32>| Heartbeat {
+    let heartbeat = |instance: &str, started: u64, ids: std::ops::Range<u32>| Heartbeat {
         instance: super::instance(instance),
         started_at: Time::from_seconds(started),
         memory: 1000,
         shard_count: 4,
-        shards: ids.map(|id| ShardBeat { id, sent: Some(NOW), acknowledged: None, latency: Some(1.5) }).collect(),
+        shards: ids.map(|id| ShardHeartbeat { id, sent: Some(NOW), acknowledged: None, latency: Some(1.5) }).collect(),
     };
     let mut expected = domain::Health::default();
     for (instance, started, shards) in [("a", 1, 0..2), ("b", 2, 2..4)] {
-        expected.merge(beat(instance, started, shards.clone()), NOW);
-        let work = fixture.store.beat(beat(instance, started, shards), NOW);
+        expected.merge(heartbeat(instance, started, shards.clone()), NOW);
+        let work = fixture.store.record_heartbeat(heartbeat(instance, started, shards), NOW);
         let (outcome, invalidated) = fixture.invalidated(&[Topic::Health], work).await;
         outcome.unwrap();
         assert_eq!(invalidated, [Topic::Health]);
@@ -225,14 +225,14 @@ async fn heartbeats_merge(mut fixture: Fixture) {
     assert_eq!(fixture.store.health().await.unwrap(), expected);
 
     let next = NOW.after(Duration::from_secs(15));
-    expected.merge(beat("b", 2, 2..4), next);
-    fixture.store.beat(beat("b", 2, 2..4), next).await.unwrap();
+    expected.merge(heartbeat("b", 2, 2..4), next);
+    fixture.store.record_heartbeat(heartbeat("b", 2, 2..4), next).await.unwrap();
     assert_eq!(fixture.store.health().await.unwrap(), expected);
 
     let much_later = NOW.after(Duration::from_secs(1000));
-    let smaller = Heartbeat { shard_count: 1, ..beat("c", 900, 0..1) };
+    let smaller = Heartbeat { shard_count: 1, ..heartbeat("c", 900, 0..1) };
     expected.merge(smaller.clone(), much_later);
-    fixture.store.beat(smaller, much_later).await.unwrap();
+    fixture.store.record_heartbeat(smaller, much_later).await.unwrap();
     assert_eq!(expected.shards.len(), 1);
     assert_eq!(fixture.store.health().await.unwrap(), expected);
     fixture.reopen().await;

@@ -1,10 +1,10 @@
-//! Events by their numbers, whose they are to say, and keys.
+//! Numbered events, who may send them, and keys.
 
 use domain::feed::{Event, Lines};
 use domain::{Change, Heartbeat};
 
 use super::*;
-use crate::{BotKey, Committed, Fed, Topic};
+use crate::{BatchOutcome, BotKey, Committed, Topic};
 
 on_each_store! {
     events_apply_once_in_order_and_without_a_gap,
@@ -20,8 +20,12 @@ fn named(place: u64, name: &str) -> Change {
 }
 
 async fn events_apply_once_in_order_and_without_a_gap(mut fixture: Fixture) {
-    assert_eq!(fixture.feed("a", 2, &[named(1, "early")]).await, Fed::Resync { next: 1 });
-    assert_eq!(fixture.feed("a", 1, &[named(1, "early")]).await, Fed::Resync { next: 1 }, "no snapshot covers it");
+    assert_eq!(fixture.feed("a", 2, &[named(1, "early")]).await, BatchOutcome::Resync { next: 1 });
+    assert_eq!(
+        fixture.feed("a", 1, &[named(1, "early")]).await,
+        BatchOutcome::Resync { next: 1 },
+        "no snapshot covers it"
+    );
     fixture.snapshot("a", shard(0, 1), 1, &[], "").await;
     assert_eq!(fixture.feed("a", 1, &[]).await, applied(0, 0, 1));
     assert_eq!(fixture.feed("a", 1, &[named(1, "one"), named(2, "two")]).await, applied(2, 0, 3));
@@ -34,15 +38,15 @@ async fn events_apply_once_in_order_and_without_a_gap(mut fixture: Fixture) {
 
     let topics = [Topic::Id(placed(1)), Topic::Everything];
     let (gap, invalidated) = fixture.invalidated(&topics, fixture.feed("a", 5, &again)).await;
-    assert_eq!((gap, invalidated), (Fed::Resync { next: 4 }, Vec::new()));
-    assert_eq!(fixture.feed("a", u64::MAX, &again).await, Fed::Resync { next: 4 });
+    assert_eq!((gap, invalidated), (BatchOutcome::Resync { next: 4 }, Vec::new()));
+    assert_eq!(fixture.feed("a", u64::MAX, &again).await, BatchOutcome::Resync { next: 4 });
     assert_eq!(fixture.map().await, "again: [2], one: [1]");
 
     let unknown = vec![Event::Ignored("unknown type".to_owned()), Event::Change(Change::GuildGone(placed(1)))];
     assert_eq!(fixture.store.feed(instance("a"), 4, unknown, NOW).await.unwrap(), applied(1, 1, 6));
     fixture.reopen().await;
     assert_eq!(fixture.map().await, "again: [2]");
-    assert_eq!(fixture.feed("b", 2, &again).await, Fed::Resync { next: 1 }, "each counts for itself");
+    assert_eq!(fixture.feed("b", 2, &again).await, BatchOutcome::Resync { next: 1 }, "each counts for itself");
     let state = fixture.store.feed_state().await.unwrap();
     assert_eq!((state.guilds, state.instances[0].next), (1, 6));
 }
@@ -66,7 +70,7 @@ async fn a_shard_belongs_to_the_latest_started_that_has_sent_it(fixture: Fixture
     assert_eq!(fixture.feed("new", 1, &[named(2, "new")]).await, applied(1, 0, 2), "the later one may say anything");
     assert_eq!(fixture.snapshot("new", even, 2, &[2, 4], "new").await, Committed::Replaced { next: 2 });
 
-    // Its heartbeats may end; it has the shard all the same.
+    // Its heartbeats may stop; it still owns the shard.
     let later = NOW.after(Duration::from_hours(1));
     let alive = Heartbeat {
         instance: instance("old"),
@@ -75,7 +79,7 @@ async fn a_shard_belongs_to_the_latest_started_that_has_sent_it(fixture: Fixture
         shard_count: 1,
         shards: Vec::new(),
     };
-    fixture.store.beat(alive, later).await.unwrap();
+    fixture.store.record_heartbeat(alive, later).await.unwrap();
     assert_eq!(fixture.store.health().await.unwrap().instances.len(), 1);
 
     let member = |place| Change::MemberGone { guild: placed(place), user: id(2) };
@@ -117,7 +121,7 @@ async fn without_heartbeats_the_one_seen_first_counts_as_the_earlier(fixture: Fi
     let outranked = Committed::Outranked { next: 1, owner: instance("second") };
     assert_eq!(fixture.store.commit_snapshot(first, later).await.unwrap(), outranked);
     assert_eq!(fixture.map().await, "second: [1]");
-    // A heartbeat that comes after all decides anew.
+    // A late heartbeat changes the decision.
     fixture.started("second", 5).await;
     assert_eq!(fixture.snapshot("first", all, 1, &[1], "first").await, Committed::Replaced { next: 1 });
     let state = fixture.store.feed_state().await.unwrap();
@@ -134,7 +138,7 @@ async fn numberings_that_nobody_uses_are_forgotten(fixture: Fixture) {
     assert_eq!(fixture.store.clean_up(10).await.unwrap(), 0);
     let names: Vec<_> = fixture.store.feed_state().await.unwrap().instances.into_iter().map(|it| it.instance).collect();
     assert_eq!(names, [instance("busy"), instance("quiet")]);
-    assert_eq!(fixture.feed("gone", 2, &[named(1, "x")]).await, Fed::Resync { next: 1 });
+    assert_eq!(fixture.feed("gone", 2, &[named(1, "x")]).await, BatchOutcome::Resync { next: 1 });
 }
 
 async fn keys_are_found_by_hash_until_they_are_revoked(mut fixture: Fixture) {

@@ -39,8 +39,8 @@ async fn feedback_is_drawn_among_the_positive(fixture: Fixture) {
     assert_eq!(fixture.store.sample_feedback(1).await.unwrap().count, 6);
 }
 
-/// Runs random steps, each a name and a rating, where the rating 0 is a removal. After each step the slots of the positive entries
-/// have no gap, and as many of them are drawn as are shown.
+/// Runs random steps, each a name and a rating, where a rating of 0 is a removal. After each step, the slots of the positive
+/// entries have no gap, and as many of them are drawn as are shown.
 fn check_slots(cases: u32, open: impl Future<Output = Option<Fixture>>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let Some(fixture) = runtime.block_on(open) else { return };

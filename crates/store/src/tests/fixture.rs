@@ -1,4 +1,4 @@
-//! A store of either kind with what tests say to it again and again.
+//! A store of either kind, with helpers for what tests do over and over.
 
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -14,16 +14,18 @@ use super::server::Database;
 use super::*;
 use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
-use crate::{Admission, Committed, Fed, Freshness, GrantSaved, Result, SnapshotId, Store, StoreOptions, Topic};
+use crate::{
+    Admission, BatchOutcome, Committed, Freshness, GrantSaved, Result, SnapshotId, Store, StoreOptions, Topic,
+};
 
-/// How long reads and writes wait for their turn, unless a test says otherwise.
+/// How long reads and writes wait for their turn, unless a test overrides it.
 const WAIT: Duration = Duration::from_mins(1);
 
 pub(crate) fn new_freshness() -> Arc<Freshness> {
     Arc::new(Freshness::new(Clock::system()))
 }
 
-/// A store as one process has opened it.
+/// A store opened by one process.
 pub(crate) struct Replica<S: Store + ?Sized = dyn Store> {
     pub(crate) store: Arc<S>,
     pub(crate) freshness: Arc<Freshness>,
@@ -31,7 +33,7 @@ pub(crate) struct Replica<S: Store + ?Sized = dyn Store> {
     is_shared: bool,
 }
 
-/// A store and where its data is, which is gone with the test.
+/// A store and its data, which are removed with the test.
 pub(crate) struct Fixture<S: Store + ?Sized = dyn Store> {
     pub(crate) replica: Replica<S>,
     pub(crate) location: Location,
@@ -51,7 +53,7 @@ impl<S: Store + ?Sized> Deref for Fixture<S> {
 }
 
 impl Fixture<Sqlite> {
-    /// The embedded store itself, for tests that look inside; `wait` is how long its reads and writes wait for their turn.
+    /// The SQLite store itself, for tests that look inside; `wait` is how long its reads and writes wait for their turn.
     pub(crate) async fn of_sqlite(wait: Duration) -> Self {
         let folder = TestFolder::new();
         let replica = Replica::of_file(&folder, wait, new_freshness()).await;
@@ -66,7 +68,7 @@ impl Fixture<Sqlite> {
         }
     }
 
-    /// As another process would open it.
+    /// The file as opened by another process.
     pub(crate) fn outside(&self) -> Connection {
         Connection::open(self.file()).unwrap()
     }
@@ -78,13 +80,13 @@ impl Fixture {
         Self { replica: replica.into(), location }
     }
 
-    /// On the file that was put there.
+    /// With the existing file.
     pub(crate) async fn on_file(folder: TestFolder) -> Self {
         let replica = Replica::of_file(&folder, WAIT, new_freshness()).await.into();
         Self { replica, location: Location::File(folder) }
     }
 
-    /// `None` where the tests have no server.
+    /// `None` if the tests have no server.
     pub(crate) async fn on_postgres() -> Option<Self> {
         let database = Database::new().await?;
         Some(Self { replica: database.replica().await, location: Location::Server(database) })
@@ -97,7 +99,7 @@ impl Fixture {
         self.replica = match &self.location {
             Location::File(folder) => Replica::of_file(folder, WAIT, freshness).await.into(),
             Location::Server(database) => {
-                // No process knows which of the others are gone: a staged snapshot is given up when it is old.
+                // No process knows which of the others are gone, so a staged snapshot is discarded once it is old.
                 self.sql("UPDATE staged_snapshots SET touched = touched - interval '11 minutes'").await;
                 Replica::of_server(&database.options(), freshness).await.unwrap()
             }
@@ -121,7 +123,7 @@ impl<S: Store + ?Sized> Fixture<S> {
         }
     }
 
-    /// Reads a whole number and a text of each row, as another program would.
+    /// Reads a whole number and a text from each row, as another program would.
     pub(crate) async fn select(&self, sql: &str) -> Vec<(i64, String)> {
         match &self.location {
             Location::File(folder) => {
@@ -137,12 +139,11 @@ impl<S: Store + ?Sized> Fixture<S> {
         }
     }
 
-    /// How many rows a table has.
     pub(crate) async fn count(&self, table: &str) -> i64 {
         self.select(&format!("SELECT count(*), '' FROM {table}")).await[0].0
     }
 
-    /// Every column of every table: the table's name and its own.
+    /// Every column of every table: the table's name and the column's.
     pub(crate) async fn columns(&self) -> Vec<(String, String)> {
         let sql = match self.location {
             Location::File(_) => {
@@ -193,7 +194,7 @@ impl<S: Store + ?Sized> Fixture<S> {
         self.select(&sql).await.iter().map(|(user, found)| (u64::try_from(*user).unwrap(), device(found))).collect()
     }
 
-    /// Exactly the visible rows are left after cleaning up, and the counts say so.
+    /// Asserts that exactly the visible rows are left after cleaning up, and that the counts match.
     pub(crate) async fn assert_clean(&self) {
         self.clean().await;
         let visible = self.names().await.len();
@@ -207,7 +208,7 @@ impl<S: Store + ?Sized> Fixture<S> {
 }
 
 impl<S: Store + ?Sized> Replica<S> {
-    /// The totals are those of the guilds of the first twelve places that can be seen.
+    /// Asserts that the totals match the visible guilds in the first twelve places.
     pub(crate) async fn assert_totals(&self) {
         let visible = self.store.person(id(2), (1..=12).map(placed).collect()).await.unwrap().guilds;
         let stats = self.store.stats().await.unwrap();
@@ -243,8 +244,8 @@ impl Replica {
 }
 
 impl<S: Store + ?Sized> Replica<S> {
-    /// Which of these topics the work has invalidated. A connection to a server that broke meanwhile does not count; the embedded
-    /// store has none, and there every mark that differs counts.
+    /// Which of these topics the work has invalidated. A connection to a server that broke in the meantime does not count;
+    /// SQLite has none, so every mark that differs counts.
     pub(crate) async fn invalidated<T>(&self, topics: &[Topic], work: impl Future<Output = T>) -> (T, Vec<Topic>) {
         let on = |topic: &Topic| [*topic].into_iter().collect();
         let before: Vec<_> = topics.iter().map(|topic| self.freshness.mark(&on(topic))).collect();
@@ -259,14 +260,14 @@ impl<S: Store + ?Sized> Replica<S> {
         (outcome, topics.iter().zip(before).filter(is_stale).map(|(topic, _)| *topic).collect())
     }
 
-    /// Applies changes, and says which of these topics they have invalidated.
+    /// Applies changes, and returns which of these topics they have invalidated.
     pub(crate) async fn apply(&self, topics: &[Topic], changes: Vec<Change>) -> Vec<Topic> {
         let (applied, invalidated) = self.invalidated(topics, self.store.apply(changes)).await;
         applied.unwrap();
         invalidated
     }
 
-    /// Signs a user in from a device, with a grant of its own.
+    /// Signs a user in from a device, with its own grant.
     pub(crate) async fn sign_in(&self, user: u64, device: u8) {
         assert_eq!(self.save_grant(user, device).await, GrantSaved::Saved);
         self.open_session(user, device).await;
@@ -288,7 +289,7 @@ impl<S: Store + ?Sized> Replica<S> {
         self.store.stage(snapshot, Lines::Guilds(lines.to_vec())).await.unwrap();
     }
 
-    /// Sends a snapshot of the places of a shard that all have one name, with user 2 as their moderator.
+    /// Sends a snapshot of a shard's places, all with one name and user 2 as their moderator.
     pub(crate) async fn snapshot(&self, by: &str, scope: Scope, at: u64, places: &[u64], name: &str) -> Committed {
         let lines = places.iter().map(|place| line(*place, name, 2)).collect();
         self.snapshot_of(by, scope, at, Lines::Guilds(lines)).await
@@ -300,7 +301,7 @@ impl<S: Store + ?Sized> Replica<S> {
         self.store.commit_snapshot(snapshot, NOW).await.unwrap()
     }
 
-    pub(crate) async fn feed(&self, by: &str, first: u64, changes: &[Change]) -> Fed {
+    pub(crate) async fn feed(&self, by: &str, first: u64, changes: &[Change]) -> BatchOutcome {
         let events = changes.iter().cloned().map(Event::Change).collect();
         self.store.feed(instance(by), first, events, NOW).await.unwrap()
     }
@@ -308,18 +309,18 @@ impl<S: Store + ?Sized> Replica<S> {
     /// A heartbeat that says when the instance started.
     pub(crate) async fn started(&self, by: &str, seconds: u64) {
         let (instance, started_at) = (instance(by), Time::from_seconds(seconds));
-        let beat = Heartbeat { instance, started_at, memory: 1, shard_count: 1, shards: Vec::new() };
-        self.store.beat(beat, NOW).await.unwrap();
+        let heartbeat = Heartbeat { instance, started_at, memory: 1, shard_count: 1, shards: Vec::new() };
+        self.store.record_heartbeat(heartbeat, NOW).await.unwrap();
     }
 
-    /// The names of the guilds of the first twelve places that have the bot, and where user 2 is a moderator.
+    /// The names of the guilds in the first twelve places that have the bot, and where user 2 is a moderator.
     pub(crate) async fn names(&self) -> Vec<(u64, String, bool)> {
         let facts = self.store.person(id(2), (1..=12).map(placed).collect()).await.unwrap();
         let shown = |guild: GuildFacts| (guild.id.get() >> 22, guild.name, guild.granted.has(Permission::Mod));
         facts.guilds.into_iter().map(shown).collect()
     }
 
-    /// The places of the guilds by their names, as `name: places`.
+    /// The places of the guilds by name, as `name: places`.
     pub(crate) async fn map(&self) -> String {
         let mut map = std::collections::BTreeMap::<String, Vec<u64>>::new();
         for (place, name, _) in self.names().await {
@@ -328,7 +329,7 @@ impl<S: Store + ?Sized> Replica<S> {
         map.iter().map(|(name, places)| format!("{name}: {places:?}")).collect::<Vec<_>>().join(", ")
     }
 
-    /// Cleans up until there is nothing left to do; nobody may see a difference.
+    /// Cleans up until nothing is left to do; nobody may see a difference.
     pub(crate) async fn clean(&self) {
         let before = self.names().await;
         for _ in 0..1000 {
@@ -340,7 +341,7 @@ impl<S: Store + ?Sized> Replica<S> {
         panic!("cleaning up does not end");
     }
 
-    /// Waits until something is so; a test that waits in vain fails.
+    /// Waits until a condition holds; the test fails if it never does.
     pub(super) async fn eventually(&self, what: &str, mut is_so: impl AsyncFnMut() -> bool) {
         let waiting = async {
             while !is_so().await {

@@ -2,7 +2,7 @@
 
 use domain::feed::{Event, Lines};
 use domain::feedback::{Feedback, FeedbackEntry};
-use domain::health::{Heartbeat, ShardBeat};
+use domain::health::{Heartbeat, ShardHeartbeat};
 use domain::team::RosterEntry;
 use domain::{Change, Roster, Subscription, TeamMember};
 use proptest::prelude::*;
@@ -10,30 +10,29 @@ use proptest::sample::Index;
 
 use super::*;
 
-/// Few of everything, so that steps meet.
+/// Few of everything, so that steps interact.
 pub(super) const USERS: u64 = 4;
 pub(super) const DEVICES: u8 = 8;
-/// How many sessions a user may have.
 pub(super) const SESSIONS: usize = 2;
 pub(super) const CODES: u8 = 3;
 pub(super) const KEYS: u8 = 3;
-/// Enough for every remainder of the counts of shards that are tried.
+/// Enough for every remainder of the shard counts that are tried.
 pub(super) const PLACES: u64 = 12;
-/// The third has the name of the first, and a key that may not be there, or be revoked.
+/// The third has the name of the first, and a key that may be missing or revoked.
 pub(super) const INSTANCES: [(&str, &str); 3] = [(KEY, "old"), (KEY, "new"), ("key1", "old")];
 const MODERATOR: u64 = 70;
 
-/// Which version of a grant or list a step means.
+/// Which version of a grant or list a step refers to.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum VersionOf {
     Current,
-    /// The one that was noted last.
+    /// The one recorded last.
     Noted,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    /// So many seconds go by.
+    /// Time passes, in seconds.
     Pass(u64),
     Claim(u8),
     Settle(u8, Option<u64>),
@@ -48,18 +47,18 @@ pub(super) enum Step {
     EndSessions(u64),
     EndSessionsOfGrant(u64, VersionOf),
     NoteSeen(Vec<u8>),
-    /// Of sessions that were last used, or made, so many seconds ago.
+    /// Sessions that were last used, or created, this many seconds ago.
     Sweep(u64, u64),
-    /// Notes the versions of a user's grant and list.
+    /// Records the versions of a user's grant and list.
     NoteVersions(u64),
     ReplaceGrant(u64, u8, VersionOf),
     SaveList(u64, Vec<u64>, VersionOf),
     Block(u64),
     Unblock(u64),
     Apply(Vec<Change>),
-    /// From the instance's next number, less 2 and plus this.
+    /// From the instance's next number, minus 2 plus this.
     Feed(usize, u64, Vec<Event>),
-    /// Of a shard, or else of the subscriptions; at the instance's next number, less 1 and plus this.
+    /// For a shard, or else the subscriptions; at the instance's next number, minus 1 plus this.
     Begin(usize, Option<(u32, u32)>, u64),
     StageGuilds(Index, Vec<GuildLine>),
     StageSubscriptions(Index, Vec<Subscription>),
@@ -70,7 +69,7 @@ pub(super) enum Step {
     Restart,
     AddKey(u8),
     RevokeKey(u8),
-    Beat(Heartbeat),
+    Heartbeat(Heartbeat),
 }
 
 pub(super) fn sender(by: usize) -> InstanceId {
@@ -86,7 +85,7 @@ fn place() -> impl Strategy<Value = u64> {
     1..=PLACES
 }
 
-/// One of the few that are on lists, so that somebody leaves what is on theirs.
+/// One of the few that are on lists, so that someone leaves a guild on theirs.
 fn listed_place() -> impl Strategy<Value = u64> {
     1..=3_u64
 }
@@ -100,7 +99,7 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 fn roles() -> impl Strategy<Value = Vec<Snowflake>> {
-    // The last is everyone's, of the guild with the first place.
+    // The last is the everyone role of the guild in the first place.
     prop::collection::vec(prop::sample::select(&[MODERATOR, 71, 72, 1 << 22][..]).prop_map(id), 0..3)
 }
 
@@ -204,7 +203,7 @@ fn guild_line() -> impl Strategy<Value = GuildLine> {
 }
 
 fn heartbeat() -> impl Strategy<Value = Heartbeat> {
-    let shard = (0..4_u32, any::<bool>(), prop::option::of(0..9_u8)).prop_map(|(id, sent, latency)| ShardBeat {
+    let shard = (0..4_u32, any::<bool>(), prop::option::of(0..9_u8)).prop_map(|(id, sent, latency)| ShardHeartbeat {
         id,
         sent: sent.then_some(NOW),
         acknowledged: (!sent).then_some(NOW),
@@ -273,7 +272,7 @@ fn of_the_feed() -> impl Strategy<Value = Step> {
         1 => any::<Index>().prop_map(Step::Abandon),
         3 => (1..8_usize).prop_map(Step::CleanUp),
         1 => Just(Step::Restart),
-        2 => heartbeat().prop_map(Step::Beat),
+        2 => heartbeat().prop_map(Step::Heartbeat),
     ]
 }
 
@@ -281,7 +280,7 @@ pub(super) fn history() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(prop_oneof![of_people(), of_the_feed()], 1..100)
 }
 
-/// The lines that a snapshot of this kind takes.
+/// The lines that a snapshot of this kind accepts.
 pub(super) fn fitting(scope: Scope, lines: Vec<GuildLine>) -> Lines {
     let of_the_shard = |line: &GuildLine| {
         let guild = match line {

@@ -1,6 +1,6 @@
 //! The tests of the trait, which run on every store; what they share; and the tests that need more than one store.
 
-/// Makes two tests of each of these functions, which take a [`Fixture`]: one per store.
+/// Turns each of these functions, which take a [`Fixture`], into two tests: one per store.
 macro_rules! on_each_store {
     ($($test:ident),+ $(,)?) => {$(
         mod $test {
@@ -47,7 +47,7 @@ use std::time::Duration;
 use domain::feed::{GuildLine, InstanceId, Scope, ShardKey};
 use domain::{Guild, ListedGuild, Permission, PermissionSet, Session, SessionId, Snowflake, Time, TokenHash, User};
 
-use crate::{BotKey, CodeHash, Fed, Foreign, SealedGrant, Store, StoredList};
+use crate::{BatchOutcome, BotKey, CodeHash, SealedGrant, Store, StoredList, UnownedEvents};
 pub(crate) use test_folder::TestFolder;
 
 pub(crate) use self::fixture::{Fixture, Replica, new_freshness};
@@ -55,7 +55,7 @@ pub(crate) use self::server::{Database, connect};
 
 pub(crate) const NOW: Time = Time::from_seconds(1_000_000);
 
-/// The embedded store's file in the folder of its test, in another folder that is not there yet.
+/// The SQLite file in the folder of its test, inside another folder that does not exist yet.
 pub(crate) const FILE: &str = "deep/store.db";
 
 pub(crate) fn id(number: u64) -> Snowflake {
@@ -110,15 +110,15 @@ pub(crate) fn guild(number: u64) -> Guild {
     }
 }
 
-/// A guild whose place among shards is `number`.
+/// A guild whose position among shards is `number`.
 pub(crate) fn placed(number: u64) -> Snowflake {
     id(number << 22)
 }
 
-/// The key of every instance that does not name another, and how it is stored.
+/// The key of every instance that does not name another, and its stored form.
 pub(crate) const KEY: &str = "bot";
 
-/// Makes the key good.
+/// Makes the key valid.
 pub(crate) async fn admit(store: &(impl Store + ?Sized)) {
     let key = BotKey { id: KEY.to_owned(), label: String::new(), created: NOW, revoked: None };
     store.add_key(key, token(200)).await.unwrap();
@@ -128,21 +128,21 @@ pub(crate) fn instance(name: &str) -> InstanceId {
     InstanceId::parse(KEY, name).unwrap()
 }
 
-pub(crate) fn applied(applied: u64, ignored: u64, next: u64) -> Fed {
-    Fed::Applied { applied, ignored, next, foreign: Foreign::default() }
+pub(crate) fn applied(applied: u64, ignored: u64, next: u64) -> BatchOutcome {
+    BatchOutcome::Applied { applied, ignored, next, unowned: UnownedEvents::default() }
 }
 
-/// The same, with so many that are another instance's to say.
-pub(crate) fn overruled(applied: u64, overruled: u64, by: &str, next: u64) -> Fed {
-    let foreign = Foreign { overruled, owner: Some(instance(by)), unclaimed: 0 };
-    Fed::Applied { applied, ignored: overruled, next, foreign }
+/// The same, with this many that belong to another instance.
+pub(crate) fn overruled(applied: u64, overruled: u64, by: &str, next: u64) -> BatchOutcome {
+    let unowned = UnownedEvents { overruled, owner: Some(instance(by)), unclaimed: 0 };
+    BatchOutcome::Applied { applied, ignored: overruled, next, unowned }
 }
 
 pub(crate) fn shard(id: u32, count: u32) -> Scope {
     Scope::Shard(ShardKey::new(count, id).unwrap())
 }
 
-/// A guild of that place and name, in which a user is the one moderator.
+/// A guild with that place and name, whose only moderator is this user.
 pub(crate) fn line(place: u64, name: &str, moderator: u64) -> GuildLine {
     let grants = [(id(70), PermissionSet::of(&[Permission::Mod]))];
     GuildLine::Guild(Guild {

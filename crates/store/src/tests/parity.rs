@@ -1,4 +1,4 @@
-//! The same history on every store: each answer, each topic that a step invalidates, and in the end all that can be read.
+//! The same history on every store: each answer, each topic that a step invalidates, and finally everything that can be read.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -19,7 +19,7 @@ const CASES: u32 = 48;
 
 type Checked = std::result::Result<(), TestCaseError>;
 
-/// A store under a history, with what the numbers that it gave stand for: those are its own.
+/// A store under test, with the meaning of the numbers it returned, which are its own.
 struct Subject {
     fixture: Fixture,
     now: Time,
@@ -28,7 +28,7 @@ struct Subject {
     revocations: Vec<Revocation>,
 }
 
-/// What a step came to: its answer in words, and what it invalidated.
+/// The result of a step: its answer in words, and what it invalidated.
 #[derive(Debug, PartialEq)]
 struct StepOutcome(String, Vec<Topic>);
 
@@ -37,7 +37,7 @@ impl Subject {
         Self { fixture, now: NOW, versions: HashMap::new(), staged: Vec::new(), revocations: Vec::new() }
     }
 
-    /// Begins again: empties every table of the server but for what a new database has.
+    /// Starts over: empties every table of the server except for what a new database has.
     async fn empty(&mut self) {
         let names = "SELECT 0::bigint, string_agg(quote_ident(table_name), ', ') FROM information_schema.tables
             WHERE table_schema = 'public' AND table_name <> 'schema_version'";
@@ -54,11 +54,11 @@ impl Subject {
         self.revocations.clear();
     }
 
-    /// Takes a step, and says what it came to.
+    /// Takes a step, and returns the result.
     async fn take(&mut self, step: Step) -> StepOutcome {
         let replica = self.fixture.replica.clone();
         let mut topics = topics();
-        // How far one call of it comes is for a store to choose, and so is when the totals are exact again.
+        // Stores may differ in how far one call gets, and in when the totals are exact again.
         if matches!(step, Step::CleanUp(_)) {
             topics.retain(|topic| *topic != Topic::Stats);
         }
@@ -93,7 +93,7 @@ impl Subject {
                 said(taken)
             }
             Step::FinishRevocation(which, end) => {
-                // It stays in the list: later steps find that it is over.
+                // It stays in the list; later steps find that it is over.
                 let Some(Revocation { user, until, .. }) =
                     (!self.revocations.is_empty()).then(|| which.get(&self.revocations).clone())
                 else {
@@ -136,7 +136,7 @@ impl Subject {
                 given.fetched = now;
                 let saved = store.save_list(id(user), version, given).await;
                 if matches!(saved, Ok(true)) {
-                    // Whether a saved list outdates others that are on their way is for a store to choose.
+                    // Stores may differ in whether a saved list outdates others that are on their way.
                     let (_, list) = self.version(user, VersionOf::Current).await;
                     self.versions.insert(user, (grant, list));
                 }
@@ -170,7 +170,7 @@ impl Subject {
                 _ => String::new(),
             },
             Step::Commit(which) => {
-                // It stays in the list: later steps find that it is staged no longer.
+                // It stays in the list; later steps find that it is no longer staged.
                 let Some((snapshot, _)) = self.pick(which) else { return String::new() };
                 said(store.commit_snapshot(snapshot, now).await)
             }
@@ -178,7 +178,7 @@ impl Subject {
                 let Some((snapshot, _)) = self.pick(which) else { return String::new() };
                 said(store.abandon_snapshot(snapshot).await)
             }
-            // How far one call comes is for a store to choose.
+            // Stores may differ in how far one call gets.
             Step::CleanUp(batch) => said(store.clean_up(batch).await.map(drop)),
             Step::Restart => {
                 self.staged.clear();
@@ -191,11 +191,11 @@ impl Subject {
                 said(store.add_key(key, token(number)).await)
             }
             Step::RevokeKey(number) => said(store.revoke_key(format!("key{number}"), now).await),
-            Step::Beat(beat) => said(store.beat(beat, now).await),
+            Step::Heartbeat(heartbeat) => said(store.record_heartbeat(heartbeat, now).await),
         }
     }
 
-    /// The versions of a user's grant and list; 0 for what is not there.
+    /// The versions of a user's grant and list; 0 if there is none.
     async fn version(&self, user: u64, version: VersionOf) -> (u64, u64) {
         match version {
             VersionOf::Noted => self.versions.get(&user).copied().unwrap_or_default(),
@@ -215,7 +215,7 @@ impl Subject {
         (!self.staged.is_empty()).then(|| *which.get(&self.staged))
     }
 
-    /// All that can be read, a line each.
+    /// Everything that can be read, one line each.
     async fn observed(&self) -> Vec<String> {
         let store = &self.fixture.store;
         let mut seen = Vec::new();
@@ -248,7 +248,7 @@ impl Subject {
         seen
     }
 
-    /// What is stored of the users; of the versions, whether they are those that were noted.
+    /// What is stored about the users; for versions, whether they are the recorded ones.
     async fn accounts(&self) -> Vec<String> {
         let mut accounts = Vec::new();
         for user in 1..=USERS {
@@ -260,7 +260,7 @@ impl Subject {
         accounts
     }
 
-    /// What shows only when everything is cleaned up, or changes something when it is asked.
+    /// What only shows once everything is cleaned up, or changes something when it is read.
     async fn at_the_end(&self) -> Vec<String> {
         self.fixture.clean().await;
         let mut seen = self.observed().await;
@@ -274,14 +274,14 @@ impl Subject {
     }
 }
 
-/// Everything that a step can invalidate by its name.
+/// Everything that a step can invalidate by name.
 fn topics() -> Vec<Topic> {
     let ids = (1..=USERS).map(id).chain((1..=PLACES).map(placed)).map(Topic::Id);
     let sessions = (1..=USERS).map(id).map(Topic::SessionsOf);
     ids.chain(sessions).chain([Topic::Team, Topic::Feedback, Topic::Health, Topic::Keys, Topic::Stats]).collect()
 }
 
-/// An answer in words; of an error only its kind, for stores have words of their own.
+/// An answer in words; for an error only its kind, because stores word them differently.
 fn said<T: Debug>(answer: Result<T>) -> String {
     match answer {
         Ok(answer) => format!("{answer:?}"),
@@ -318,7 +318,7 @@ async fn compare(steps: Vec<Step>, file: &mut Subject, server: &mut Subject, out
     Ok(())
 }
 
-/// Waits until the store has heard every invalidation up to now, its own included: what it hears late would count for the next step.
+/// Waits until the store has received every invalidation so far, including its own: a late one would count for the next step.
 async fn all_heard(outside: &Client, freshness: &Freshness) {
     let nobody = Topic::Id(id(u64::from(u32::MAX)));
     let before = freshness.changes_of(nobody);
@@ -342,7 +342,7 @@ fn same(expected: &[String], given: &[String]) -> Checked {
 fn every_history_has_the_same_end_in_every_store() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let Some(server) = runtime.block_on(Fixture::on_postgres()) else { return };
-    // One database for all histories: to make one takes longer than a history.
+    // One database for all histories, because creating one takes longer than a history.
     let server = std::cell::RefCell::new(Subject::of(server));
     let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(CASES) };
     let outcome = TestRunner::new(config).run(&history(), |steps| {

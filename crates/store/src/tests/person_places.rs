@@ -1,4 +1,4 @@
-//! The list of every place where a person can stand, compared with both schemas and with the page about privacy.
+//! The list of every place that can mention a person, compared with both schemas and with the privacy page.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,8 @@ on_each_store! {
     every_column_is_on_the_list_of_places_or_known_to_hold_nobody,
 }
 
-/// Columns in which no person stands, table by table. Before you add one here, ask whether it can name somebody; if so it belongs into
-/// `store/person_places.rs`, and `users forget` takes care of it.
+/// Columns that mention nobody, table by table. Before you add one here, ask whether it can identify someone; if so, it belongs
+/// in `store/person_places.rs`, so that `users forget` takes care of it.
 const HOLD_NOBODY: &[(&str, &str)] = &[
     ("announcements", "id title text posted ended"),
     ("audit", "id at kind key request detail count"),
@@ -61,7 +61,7 @@ async fn every_column_is_on_the_list_of_places_or_known_to_hold_nobody(fixture: 
     }
 }
 
-/// What the page says of a place when somebody is forgotten.
+/// What the page says about a place when someone is forgotten.
 fn said(on_forget: OnForget) -> String {
     match on_forget {
         OnForget::EndAccount | OnForget::Delete => "deleted".to_owned(),

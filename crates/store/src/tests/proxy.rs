@@ -10,28 +10,27 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_postgres::config::Host;
 
-/// What is done with a new connection.
+/// What happens to a new connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Behaviour {
     Pass,
-    /// It is closed at once.
     Close,
-    /// It is accepted, and nothing is ever said.
+    /// It is accepted, and nothing is ever sent.
     Silent,
-    /// It is passed on only after this time.
+    /// It is forwarded only after this time.
     Late(Duration),
-    /// The server says that something is wrong, with this code.
+    /// The server answers with this error code.
     Says(&'static str),
 }
 
 pub(super) struct FaultyProxy {
     pub(super) port: u16,
-    /// How many connections came that were no listener's.
+    /// How many connections came that were not a listener's.
     pub(super) seen: Arc<AtomicUsize>,
-    /// Whether anything is passed on for listeners, and for connections that are new.
+    /// Whether anything is forwarded for listeners, and for new connections.
     pub(super) listeners: watch::Sender<bool>,
     pub(super) new_connections: watch::Sender<bool>,
-    /// Whether anything is passed on at all.
+    /// Whether anything is forwarded at all.
     pub(super) all: watch::Sender<bool>,
     accepting: tokio::task::JoinHandle<()>,
 }
@@ -42,7 +41,6 @@ impl Drop for FaultyProxy {
     }
 }
 
-/// What the tasks of its connections share.
 #[derive(Clone)]
 struct Forwarder {
     target: Arc<tokio_postgres::Config>,
@@ -53,7 +51,7 @@ struct Forwarder {
 }
 
 impl FaultyProxy {
-    /// In front of the server of this URL. The behaviour of every connection is asked for, with its number.
+    /// In front of this URL's server. The behaviour of each connection is asked for by number.
     pub(super) async fn in_front_of(url: &str, behaviour: impl Fn(usize) -> Behaviour + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -77,7 +75,7 @@ impl FaultyProxy {
         Self { port, seen, listeners, new_connections, all, accepting }
     }
 
-    /// Another URL of the same database, which leads through here. The password is one that must not be shown.
+    /// Another URL for the same database, through this proxy. Its password must never be shown.
     pub(super) fn url(&self, database: &str) -> String {
         let database: tokio_postgres::Config = database.parse().unwrap();
         let (user, name) = (database.get_user().unwrap(), database.get_dbname().unwrap());
@@ -110,7 +108,7 @@ impl Forwarder {
         }
         let passes = if listens { self.listeners.clone() } else { self.new_connections.clone() };
         open(&passes).await;
-        // Once it has passed, a connection is not new any more.
+        // Once it has been forwarded, a connection is no longer new.
         let passes = if listens { passes } else { self.all.clone() };
         let port = self.target.get_ports().first().copied().unwrap_or(5432);
         match &self.target.get_hosts()[0] {
@@ -162,7 +160,7 @@ async fn pump(
     }
 }
 
-/// Waits until things are passed on.
+/// Waits until things are forwarded.
 async fn open(passes: &watch::Receiver<bool>) {
     if passes.clone().wait_for(|passes| *passes).await.is_err() {
         // The test is over.

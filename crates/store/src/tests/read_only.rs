@@ -1,4 +1,4 @@
-//! A store that was opened for reading.
+//! A store opened for reading.
 
 use super::fixture::Location;
 use super::*;
@@ -35,7 +35,7 @@ async fn a_store_opened_for_reading_reads_beside_the_service_and_refuses_every_w
     assert!(reading.forget(id(1), NOW).await.is_err());
     reading.close().await;
     assert_eq!(fixture.everything().await, before);
-    // What the service writes meanwhile is seen by the next one.
+    // What the service writes in the meantime is visible to the next reader.
     fixture.sign_in(2, 2).await;
     let reading = open_read_only(options(&fixture), new_freshness()).await.unwrap();
     assert_eq!(reading.sessions_of(id(2)).await.unwrap().len(), 1);
@@ -43,7 +43,7 @@ async fn a_store_opened_for_reading_reads_beside_the_service_and_refuses_every_w
 }
 
 async fn a_store_of_another_release_is_not_opened_for_reading(fixture: Fixture) {
-    for (version, said) in [(1, "start the service of this release once"), (99, "written by a newer release")] {
+    for (version, said) in [(1, "start this release's service once"), (99, "written by a newer release")] {
         let sql = match fixture.location {
             Location::File(_) => format!("PRAGMA user_version = {version}"),
             Location::Server(_) => format!("UPDATE schema_version SET version = {version}"),

@@ -8,9 +8,9 @@ use futures_util::future::join_all;
 
 use super::*;
 use crate::freshness::Dependencies;
-use crate::{Admission, Claim, Committed, Fed, Lease, StoreError, Swept, Topic};
+use crate::{Admission, BatchOutcome, Claim, Committed, Lease, StoreError, Swept, Topic};
 
-/// Long enough for a machine that has other things to do; a test that waits this long has failed.
+/// Long enough for a busy machine; a test that waits this long has failed.
 const BOUND: Duration = Duration::from_mins(5);
 
 impl Replica {
@@ -63,8 +63,8 @@ async fn what_one_replica_changes_becomes_stale_at_the_others() {
         async || assert_eq!(one.snapshot("a", shard(0, 1), 1, &[1, 2], "y").await, Committed::Replaced { next: 1 });
     assert!(two.hears(Topic::Id(placed(9)), snapshot()).await, "a snapshot is about everything");
     let started_at = Time::from_seconds(1);
-    let beat = Heartbeat { instance: instance("a"), started_at, memory: 1, shard_count: 1, shards: Vec::new() };
-    assert!(two.hears(Topic::Health, async { one.store.beat(beat, NOW).await.unwrap() }).await);
+    let heartbeat = Heartbeat { instance: instance("a"), started_at, memory: 1, shard_count: 1, shards: Vec::new() };
+    assert!(two.hears(Topic::Health, async { one.store.record_heartbeat(heartbeat, NOW).await.unwrap() }).await);
     let many = (1..3000).map(|place| named(place, "z")).collect();
     assert!(two.hears(Topic::Id(placed(2999)), apply(many)).await, "more than a notice can name");
 
@@ -82,7 +82,7 @@ async fn the_numbering_holds_whichever_replica_a_batch_reaches() {
     let (one, two) = (database.replica().await, database.replica().await);
     one.snapshot("a", shard(0, 1), 1, &[], "").await;
     assert_eq!(one.feed("a", 1, &[named(1, "one"), named(2, "one")]).await, applied(2, 0, 3));
-    assert_eq!(two.feed("a", 4, &[named(1, "early")]).await, Fed::Resync { next: 3 });
+    assert_eq!(two.feed("a", 4, &[named(1, "early")]).await, BatchOutcome::Resync { next: 3 });
     assert_eq!(two.feed("a", 2, &[named(2, "again"), named(3, "two")]).await, applied(1, 1, 4));
     assert_eq!(one.feed("a", 1, &[named(1, "again")]).await, applied(0, 1, 4));
     assert_eq!(one.map().await, "one: [1, 2], two: [3]");
@@ -98,8 +98,8 @@ async fn a_batch_that_reaches_two_replicas_at_once_applies_once() {
         let batch: Vec<_> = (1..=5).map(|place| named(place, &round.to_string())).collect();
         let first = 1 + round * 5;
         let fed = tokio::join!(one.feed("a", first, &batch), two.feed("a", first, &batch));
-        let applied = |fed: &Fed| matches!(fed, Fed::Applied { applied: 5, ignored: 0, .. });
-        let ignored = |fed: &Fed| matches!(fed, Fed::Applied { applied: 0, ignored: 5, .. });
+        let applied = |fed: &BatchOutcome| matches!(fed, BatchOutcome::Applied { applied: 5, ignored: 0, .. });
+        let ignored = |fed: &BatchOutcome| matches!(fed, BatchOutcome::Applied { applied: 0, ignored: 5, .. });
         assert!(applied(&fed.0) && ignored(&fed.1) || ignored(&fed.0) && applied(&fed.1), "{fed:?}");
     }
     assert_eq!(one.store.feed_state().await.unwrap().guilds, 5);
@@ -237,7 +237,7 @@ async fn what_is_committed_after_a_revocation_is_refused_at_every_replica() {
     one.store.stage(snapshot, Lines::Guilds(vec![line(1, "new", 2)])).await.unwrap();
     assert!(two.store.revoke_key(KEY.to_owned(), NOW).await.unwrap());
     assert_eq!(one.store.commit_snapshot(snapshot, NOW).await.unwrap(), Committed::KeyRefused);
-    assert_eq!(two.feed("a", 1, &[Change::GuildGone(placed(1))]).await, Fed::KeyRefused);
+    assert_eq!(two.feed("a", 1, &[Change::GuildGone(placed(1))]).await, BatchOutcome::KeyRefused);
     assert_eq!(one.map().await, "old: [1]");
 }
 
@@ -248,7 +248,7 @@ async fn of_many_that_lease_a_grant_one_gets_it_and_the_others_wait_without_a_lo
     for user in 1..=10 {
         one.sign_in(user.into(), user).await;
         let version = one.store.account(id(user.into())).await.unwrap().unwrap().grant_version;
-        // The second time, the lease of the first is over.
+        // By the second time, the first one's lease is over.
         for now in [NOW, NOW.after(Duration::from_mins(1))] {
             let lease = |replica: &Replica, version| {
                 let store = Arc::clone(&replica.store);
@@ -258,7 +258,7 @@ async fn of_many_that_lease_a_grant_one_gets_it_and_the_others_wait_without_a_lo
             let leases = join_all((0..8).map(|turn| lease(if turn % 2 == 0 { &one } else { &two }, version))).await;
             assert_eq!(leases.iter().filter(|lease| **lease == Lease::Mine).count(), 1, "{leases:?}");
             assert_eq!(leases.iter().filter(|lease| **lease == Lease::Busy).count(), 7, "{leases:?}");
-            // One that asked for a lock would wait for this.
+            // Anyone who needs a lock would wait for this.
             let other = database.outside().await;
             other.batch_execute("BEGIN; SELECT 1 FROM users FOR UPDATE").await.unwrap();
             assert_eq!(lease(&two, version).await, Lease::Busy);
@@ -273,7 +273,7 @@ async fn a_session_opens_while_somebody_has_the_users_revocation() {
     let Some(database) = Database::new().await else { return };
     let (one, other) = (database.replica().await, database.outside().await);
     one.save_grant(1, 1).await;
-    // The first user has a grant again; the revocation of the second user's was sent, and a sweep is forgetting it.
+    // The first user has a grant again; the revocation of the second user's was sent, and a sweep is removing it.
     let stored = "INSERT INTO revocations (user_id, grant_sealed, due, tries, sending_until)
         VALUES (1, '\\x00', 0, 0, NULL), (2, NULL, 0, 1, NULL)";
     other.batch_execute(stored).await.unwrap();
@@ -303,7 +303,7 @@ async fn a_grant_is_not_taken_back_once_somebody_has_begun_to_revoke_it() {
     assert_eq!(one.store.account(id(1)).await.unwrap().unwrap().grant, None);
 }
 
-/// Takes, or gives back, the lock of a user, whose id is this many times 4096.
+/// Takes, or releases, the lock of the user whose ID is this many times 4096.
 async fn user_lock(client: &tokio_postgres::Client, function: &str, number: i32) {
     client.batch_execute(&format!("SELECT {function}(6447875, {number})")).await.unwrap();
 }
@@ -319,7 +319,7 @@ async fn a_sweep_takes_no_lock_that_it_does_not_need_and_none_of_a_row_before_th
     one.sign_in(first, 3).await;
     let later = NOW.after(Duration::from_mins(1));
     user_lock(&other, "pg_advisory_lock", 2).await;
-    // The first user's sessions are a whole batch.
+    // The first user's sessions are a full batch.
     assert_eq!(one.store.sweep(later, later, later, 2).await.unwrap(), Swept { sessions: 2, more: true });
 
     let sent =

@@ -1,4 +1,4 @@
-//! A database of its own on the PostgreSQL server that the tests are given.
+//! A separate database on the PostgreSQL server that the tests are given.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::StoreOptions;
 /// The URL of a server's maintenance database, with a role that may create others.
 const VARIABLE: &str = "BOT_COMPANION_TEST_POSTGRES";
 
-/// An empty database, gone with the test.
+/// An empty database, removed with the test.
 pub(crate) struct Database {
     server: String,
     name: String,
@@ -26,7 +26,7 @@ impl Database {
         is_available
     }
 
-    /// Makes one; `None` where the tests have no server.
+    /// `None` if the tests have no server.
     pub(crate) async fn new() -> Option<Self> {
         let server = Self::is_available().then(|| std::env::var(VARIABLE).unwrap())?;
         let name = format!("bot_companion_{:016x}", Random::from_system().number());
@@ -58,7 +58,7 @@ impl Database {
         replica
     }
 
-    /// As another program would open it.
+    /// The database as opened by another program.
     pub(crate) async fn outside(&self) -> Client {
         connect(&self.url()).await
     }
@@ -76,7 +76,7 @@ impl Database {
 impl Drop for Database {
     fn drop(&mut self) {
         let (server, name) = (self.server.clone(), self.name.clone());
-        // Apart from the runtime of the test, which may be about to end.
+        // Outside the test's runtime, which may be about to end.
         let dropping = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {

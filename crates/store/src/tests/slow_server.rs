@@ -1,4 +1,4 @@
-//! A server that is slow, comes up late, says no, or says nothing.
+//! A server that is slow, comes up late, refuses, or says nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -46,7 +46,7 @@ async fn a_server_that_comes_up_after_the_process_is_waited_for() {
 #[tokio::test]
 async fn what_waiting_does_not_mend_ends_a_start_at_once() {
     let Some(database) = Database::new().await else { return };
-    // A wrong password, an address that is not let in, no such database, no right to connect, a role that may not.
+    // A wrong password, an address that is not allowed, no such database, no right to connect, a role that may not.
     for code in ["28P01", "28000", "3D000", "42501", "0A000"] {
         let proxy = FaultyProxy::in_front_of(&database.url(), move |_| Behaviour::Says(code)).await;
         let Err(StoreError::Failed(why)) = open(&database, &proxy.url(&database.url()), LONG, LONG).await else {
@@ -58,7 +58,7 @@ async fn what_waiting_does_not_mend_ends_a_start_at_once() {
         );
         assert_eq!(proxy.seen.load(Ordering::SeqCst), 1, "{code} was tried again");
     }
-    // It is starting, stopping, full, closed to everybody for the moment, short of memory.
+    // It is starting, stopping, full, temporarily closed, or out of memory.
     for code in ["57P03", "57P01", "53300", "55000", "53200"] {
         let says = move |number| if number == 0 { Behaviour::Says(code) } else { Behaviour::Pass };
         let proxy = FaultyProxy::in_front_of(&database.url(), says).await;
@@ -82,13 +82,13 @@ async fn a_silent_host_is_passed_over() {
 async fn work_is_not_given_up_while_anything_is_heard_from_the_server() {
     let Some(database) = Database::new().await else { return };
     let proxy = FaultyProxy::in_front_of(&database.url(), |_| Behaviour::Pass).await;
-    // A new connection gets six of these seconds: enough for one small read on any machine.
+    // A new connection gets six of these seconds, which is enough for one small read on any machine.
     let replica = open(&database, &proxy.url(&database.url()), Duration::from_secs(8), LONG).await.unwrap();
     let held = database.outside().await;
     held.batch_execute("BEGIN; LOCK TABLE guilds IN EXCLUSIVE MODE").await.unwrap();
     let writer = Arc::clone(&replica.store);
     let writing = tokio::spawn(async move { writer.apply(vec![Change::Guild(guild(5))]).await });
-    // It waits for the lock, on one connection; the reads have another.
+    // It waits for the lock on one connection; reads have another.
     replica
         .eventually("it waits", async || {
             let waits =
@@ -97,14 +97,14 @@ async fn work_is_not_given_up_while_anything_is_heard_from_the_server() {
         })
         .await;
     replica.store.keys().await.unwrap();
-    // From here on the listener hears nothing, and nobody is let in: the server has much to do.
+    // From here on the listener hears nothing, and no one can connect: the server is busy.
     proxy.listeners.send_replace(false);
     proxy.new_connections.send_replace(false);
     let before = proxy.seen.load(Ordering::SeqCst);
     replica.eventually("somebody tries to connect", async || proxy.seen.load(Ordering::SeqCst) > before).await;
     replica.store.keys().await.unwrap();
     let before = proxy.seen.load(Ordering::SeqCst);
-    // The next try shows that the one before came to nothing, and that the work is still there.
+    // The next try shows that the one before failed, and that the work is still there.
     replica.eventually("somebody tries again", async || proxy.seen.load(Ordering::SeqCst) > before).await;
     assert!(!writing.is_finished(), "it was given up");
     proxy.new_connections.send_replace(true);

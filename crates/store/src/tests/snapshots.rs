@@ -4,7 +4,7 @@ use domain::feed::Lines;
 use domain::{Change, Subscription};
 
 use super::*;
-use crate::{Committed, Fed, StoreError, Topic};
+use crate::{BatchOutcome, Committed, StoreError, Topic};
 
 const EVEN: [u64; 6] = [2, 4, 6, 8, 10, 12];
 const ODD: [u64; 6] = [1, 3, 5, 7, 9, 11];
@@ -91,7 +91,7 @@ async fn each_snapshot_of_a_resharding_replaces_exactly_its_own(mut fixture: Fix
     fixture.snapshot("a", shard(1, 3), 5, &[1, 4], "3").await;
     fixture.snapshot("a", shard(0, 3), 5, &[3, 6], "3").await;
     assert_eq!(fixture.map().await, "3: [1, 3, 4, 6], 4: [2, 5, 8, 11]");
-    // Back, before it was through.
+    // Back, before it was finished.
     fixture.snapshot("a", shard(0, 4), 5, &[4, 12], "4 again").await;
     assert_eq!(fixture.map().await, "3: [1, 3, 6], 4: [2, 5, 11], 4 again: [4, 12]");
     fixture.reopen().await;
@@ -109,7 +109,7 @@ async fn an_unavailable_guild_stays_as_it_is_at_the_commit(fixture: Fixture) {
     let snapshot = fixture.begin(shard(0, 2), 1).await;
     let unavailable = [2, 4, 6, 8].map(|place| GuildLine::Unavailable(placed(place)));
     fixture.stage(snapshot, &unavailable).await;
-    // By somebody who does not count with the sender.
+    // From an instance with another shard count.
     let renamed = Guild { id: placed(4), name: "renamed".to_owned(), ..guild(1) };
     let come = Guild { id: placed(8), name: "come".to_owned(), ..guild(1) };
     fixture.store.apply(vec![Change::Guild(renamed), Change::Guild(come)]).await.unwrap();
@@ -130,7 +130,7 @@ async fn of_the_lines_of_one_guild_the_last_counts(fixture: Fixture) {
     fixture.stage(snapshot, &[line(2, "z", 4), line(3, "x", 2), unavailable(3), unavailable(4)]).await;
     fixture.stage(snapshot, &[line(4, "back", 2), unavailable(5), unavailable(3)]).await;
     fixture.store.commit_snapshot(snapshot, NOW).await.unwrap();
-    // Of the first, what is stored stays, and not what an earlier line said.
+    // The first keeps what is stored, not what an earlier line said.
     let expected = [(1, "bare", true), (2, "z", false), (3, "old", true), (4, "back", true)];
     assert_eq!(fixture.names().await, expected.map(|(place, name, moderates)| (place, name.to_owned(), moderates)));
     fixture.assert_clean().await;
@@ -154,7 +154,7 @@ async fn a_line_that_does_not_count_makes_a_snapshot_depend_on_nothing(fixture: 
 }
 
 async fn a_batch_that_is_large_may_come_again(fixture: Fixture) {
-    // More than goes over the wire in one piece.
+    // More than fits into one piece on the wire.
     let batch = |name: &str| (1..=2_000).map(|place| line(place, name, 2)).collect::<Vec<_>>();
     let snapshot = fixture.begin(shard(0, 1), 1).await;
     fixture.stage(snapshot, &batch("once")).await;
@@ -165,14 +165,14 @@ async fn a_batch_that_is_large_may_come_again(fixture: Fixture) {
     assert_eq!(fixture.store.feed_state().await.unwrap().guilds, 2_000);
 }
 
-/// A guild that says nothing of its grants and staff.
+/// A guild that says nothing about its grants and staff.
 fn unsaid(place: u64, name: &str) -> GuildLine {
     GuildLine::Guild(Guild { id: placed(place), name: name.to_owned(), ..guild(1) })
 }
 
 async fn what_a_snapshot_leaves_unsaid_is_as_it_is_stored_at_the_commit(fixture: Fixture) {
     fixture.snapshot("a", shard(0, 1), 1, &[1, 2, 3, 4], "old").await;
-    // It holds what the events below it have changed, also those that come while it is sent.
+    // It includes what earlier events changed, even those that arrive while it is sent.
     let snapshot = fixture.begin(shard(0, 1), 6).await;
     let all = [1, 2, 3, 4, 5].map(|place| unsaid(place, "new"));
     fixture.stage(snapshot, &all).await;
@@ -202,7 +202,7 @@ async fn a_snapshot_that_leaves_something_unsaid_is_overtaken_by_another_of_the_
     fixture.stage(whole, &[line(2, "whole", 2)]).await;
     fixture.stage(part, &[unsaid(2, "part")]).await;
     fixture.stage(other, &[unsaid(1, "other")]).await;
-    // Of all guilds: it changes what the second and third have carried over.
+    // It contains all guilds, so it changes what the second and third carried over.
     assert_eq!(fixture.snapshot("a", shard(0, 1), 1, &[1, 2], "all").await, Committed::Replaced { next: 1 });
     for (snapshot, outcome) in [
         (part, Committed::Outdated { next: 1 }),
@@ -221,7 +221,7 @@ async fn a_commit_with_a_revoked_key_changes_nothing(fixture: Fixture) {
     fixture.stage(snapshot, &[line(1, "new", 2)]).await;
     assert!(fixture.store.revoke_key(KEY.to_owned(), NOW).await.unwrap());
     assert_eq!(fixture.store.commit_snapshot(snapshot, NOW).await.unwrap(), Committed::KeyRefused);
-    assert_eq!(fixture.feed("a", 1, &[Change::GuildGone(placed(1))]).await, Fed::KeyRefused);
+    assert_eq!(fixture.feed("a", 1, &[Change::GuildGone(placed(1))]).await, BatchOutcome::KeyRefused);
     assert_eq!(fixture.map().await, "old: [1]");
     fixture.assert_clean().await;
 }

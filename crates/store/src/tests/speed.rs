@@ -1,5 +1,5 @@
-//! How fast snapshots and events come in: `cargo test --release -p bot-companion --lib -- --ignored --nocapture speed`, and beside
-//! PostgreSQL with `scripts/with-postgres` before it.
+//! How fast snapshots and events come in: `cargo test --release -p bot-companion --lib -- --ignored --nocapture speed`; for
+//! PostgreSQL too, put `scripts/with-postgres` in front.
 
 use std::time::Instant;
 
@@ -31,7 +31,7 @@ async fn staging_speed() {
     }
 }
 
-/// Events that change the number of a guild's members, one per call and many per call.
+/// Events that change a guild's member count, one per call and many per call.
 #[tokio::test]
 #[ignore = "measures"]
 async fn event_speed() {
@@ -94,7 +94,7 @@ async fn measure(fixture: &Fixture) {
     }
 }
 
-/// How long the server takes for the same rows, as it wrote them down itself, into tables with the same keys.
+/// How long the server takes to copy the same rows, as it wrote them itself, into tables with the same keys.
 #[expect(clippy::disallowed_methods, reason = "a measurement needs the real clock")]
 async fn copy_bare(database: &Database, snapshot: SnapshotId) -> Duration {
     let (outside, mut bare) = (database.outside().await, Duration::ZERO);

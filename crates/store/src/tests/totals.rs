@@ -1,7 +1,7 @@
-//! The totals: exact after every change, and while a resharding is swept never more than was shown before it.
+//! The totals: exact after every change and, while a resharding is swept, never more than was shown before it.
 
 use domain::feed::Lines;
-use domain::health::{Heartbeat, ShardBeat};
+use domain::health::{Heartbeat, ShardHeartbeat};
 use domain::stats::Ratings;
 use domain::{Change, Stats};
 use rusqlite::Connection;
@@ -20,7 +20,7 @@ on_each_store! {
     a_snapshot_counts_what_it_has_in_the_end,
 }
 
-/// A guild of that place; it has a hundred members for each step of the place, and some more.
+/// A guild at that place, with a hundred members for each step of the place plus some more.
 fn sized(place: u64, more: u64) -> Guild {
     Guild { id: placed(place), members: place * 100 + more, ..guild(1) }
 }
@@ -34,13 +34,12 @@ impl Replica {
         assert_eq!(self.snapshot_of("a", scope, 1, lines(places)).await, Committed::Replaced { next: 1 });
     }
 
-    /// Guilds and members that are shown.
     async fn shown(&self) -> (u64, u64) {
         let Stats { guilds, members, .. } = self.store.stats().await.unwrap();
         (guilds, members)
     }
 
-    /// Cleans up row by row, and gives what was shown after each step. The totals are invalidated exactly when they change.
+    /// Cleans up row by row, and returns what was shown after each step. The totals are invalidated exactly when they change.
     async fn swept(&self) -> Vec<(u64, u64)> {
         let mut seen = vec![self.shown().await];
         loop {
@@ -59,7 +58,7 @@ impl Replica {
 async fn totals_follow_every_change(mut fixture: Fixture) {
     assert_eq!(fixture.store.stats().await.unwrap(), Stats::default());
     let say = async |changes: Vec<Change>| fixture.store.apply(changes).await.unwrap();
-    // Of guilds that no snapshot covers, and of those that one does.
+    // For guilds that no snapshot covers, and for those that one does.
     say(vec![Change::Guild(sized(1, 0)), Change::Guild(sized(2, 0))]).await;
     assert_eq!(fixture.shown().await, (2, 300));
     say(vec![Change::Guild(sized(1, 5)), Change::Guild(sized(1, 7)), Change::GuildGone(placed(9))]).await;
@@ -106,13 +105,13 @@ async fn the_totals_are_invalidated_by_what_changes_them_and_by_nothing_else(fix
         let invalidated = fixture.apply(&stats, vec![change.clone()]).await;
         assert_eq!(invalidated == stats, changes, "{change:?}");
     }
-    let beat = |shards: &[u32]| {
-        let shard = |id: &u32| ShardBeat { id: *id, sent: None, acknowledged: None, latency: Some(1.0) };
+    let heartbeat = |shards: &[u32]| {
+        let shard = |id: &u32| ShardHeartbeat { id: *id, sent: None, acknowledged: None, latency: Some(1.0) };
         let (instance, shards) = (instance("a"), shards.iter().map(shard).collect());
-        fixture.store.beat(Heartbeat { instance, started_at: NOW, memory: 1, shard_count: 3, shards }, NOW)
+        fixture.store.record_heartbeat(Heartbeat { instance, started_at: NOW, memory: 1, shard_count: 3, shards }, NOW)
     };
     for (shards, changes, count) in [(&[0, 1][..], true, 2), (&[0, 1], false, 2), (&[], false, 2), (&[2], true, 3)] {
-        let (beaten, invalidated) = fixture.invalidated(&stats, beat(shards)).await;
+        let (beaten, invalidated) = fixture.invalidated(&stats, heartbeat(shards)).await;
         beaten.unwrap();
         assert_eq!(invalidated == stats, changes, "{shards:?}");
         assert_eq!(fixture.store.stats().await.unwrap().shards, count);
@@ -123,16 +122,16 @@ async fn the_totals_are_invalidated_by_what_changes_them_and_by_nothing_else(fix
 async fn a_resharding_shows_what_was_there_before_until_the_sweep_is_done(fixture: Fixture) {
     fixture.sent(shard(0, 1), 1..=12).await;
     assert_eq!(fixture.shown().await, (12, 7800));
-    // The same guilds come again: nobody sees a difference at any time.
+    // The same guilds arrive again, and nobody ever sees a difference.
     fixture.sent(shard(0, 2), [2, 4, 6, 8, 10, 12]).await;
     let seen = fixture.swept().await;
     assert!(seen.len() > 6 && seen.iter().all(|shown| *shown == (12, 7800)), "{seen:?}");
 
-    // Two are gone and one has come: what was shown stays until the sweep has found it out, and never are more shown.
+    // Two are gone and one is new: the old totals stay until the sweep has found out, and never show more.
     fixture.sent(shard(0, 3), [3, 6, 12]).await;
     fixture.sent(shard(1, 3), [1, 4, 10, 13]).await;
     assert_eq!(fixture.shown().await, (12, 7800));
-    // What events say is known exactly meanwhile.
+    // Changes through events are exact in the meantime.
     fixture.store.apply(vec![Change::GuildGone(placed(13)), Change::Guild(sized(3, 50))]).await.unwrap();
     assert_eq!(fixture.shown().await, (11, 6550));
     let seen = fixture.swept().await;
@@ -162,7 +161,7 @@ async fn a_shard_that_is_sent_again_during_a_resharding_is_exact_at_once(fixture
     fixture.sent(shard(0, 1), 1..=6).await;
     fixture.sent(shard(0, 2), [2, 4, 6]).await;
     fixture.clean().await;
-    // The other half is still the old snapshot's, and nothing more of it is hidden.
+    // The other half still belongs to the old snapshot, and no more of it is hidden.
     fixture.sent(shard(0, 2), [2, 4, 6, 8]).await;
     assert_eq!(fixture.shown().await, (7, 2900));
     fixture.sent(shard(0, 2), [2]).await;
@@ -217,8 +216,8 @@ async fn a_snapshot_counts_what_it_has_in_the_end(fixture: Fixture) {
     fixture.assert_clean().await;
 }
 
-/// A resharding that is being swept: of the snapshot 5 the second and fourth guild are hidden, and of those that no snapshot
-/// covered the third.
+/// A resharding that is being swept: the second and fourth guild of snapshot 5 are hidden, and the third of those that no
+/// snapshot covered.
 const RESHARDING: &str = "
     INSERT INTO feed_shards (shard_count, shard_id, snapshot, committed, instance, key, snapshot_at, guilds) VALUES
         (1, 0, 5, 6, 'a', 'k', 1500, 3), (2, 0, 8, 9, 'a', 'k', 1500, 2);
@@ -255,13 +254,13 @@ async fn the_totals_of_a_file_from_before_them_are_counted_once() {
     check_counted(&fixture.replica, fixture.select("SELECT member_sum, '' FROM staged_snapshots").await[0].0).await;
 }
 
-/// What the migration has counted is right, and what goes on from there.
+/// Checks the migration's totals, and what continues from there.
 async fn check_counted(replica: &Replica, staged: i64) {
     let totals = async || {
         let stats = replica.store.stats().await.unwrap();
         (stats.guilds, stats.members, stats.ratings.count, stats.ratings.sum)
     };
-    // One of the old snapshot, two and six of the new one; with a billion members at most.
+    // One from the old snapshot, two and six from the new one; with a billion members at most.
     assert_eq!(totals().await, (3, 1_000_000_031, 2, 7));
     assert_eq!(staged, 7);
     while replica.store.clean_up(1).await.unwrap() > 0 {

@@ -1,4 +1,4 @@
-//! What an operator asks of the store.
+//! The store's operator side.
 
 use domain::audit::{AuditEntry, AuditKind};
 use domain::feedback::{Feedback, FeedbackEntry};
@@ -18,7 +18,7 @@ on_each_store! {
     a_flood_of_one_kind_removes_no_row_of_another,
 }
 
-/// What a vault makes of a grant, as far as the store looks at it.
+/// A grant as a vault encrypts it, as far as the store looks at it.
 fn sealed_with(key: &str, rest: u8) -> SealedGrant {
     let mut bytes = vec![u8::try_from(key.len()).unwrap()];
     bytes.extend_from_slice(key.as_bytes());
@@ -41,7 +41,7 @@ async fn grants_are_counted_by_the_key_that_sealed_them(fixture: Fixture) {
         of.iter().map(|(key, count)| ((*key).to_owned(), *count)).collect()
     };
     assert_eq!(store.grants_by_key().await.unwrap(), counted(&[("", 4), ("new-key", 1), ("old", 2)]));
-    // One that waits to be revoked counts until it was sent.
+    // One that is waiting to be revoked counts until that was sent.
     store.end_sessions(id(1), NOW).await.unwrap();
     assert_eq!(store.grants_by_key().await.unwrap(), counted(&[("", 4), ("new-key", 1), ("old", 2)]));
     let account = store.account(id(2)).await.unwrap().unwrap();
@@ -66,7 +66,7 @@ async fn a_grant_is_resealed_only_if_it_is_still_the_same(fixture: Fixture) {
     let to_revoke = store.sealed_grants(GrantKind::ToRevoke, None, 10).await.unwrap();
     assert_eq!(to_revoke, [held(4, 4)]);
 
-    // The second is refreshed meanwhile, and the third one's sessions end.
+    // The second is refreshed in the meantime, and the third one's sessions end.
     let version = store.account(id(2)).await.unwrap().unwrap().grant_version;
     store.replace_grant(id(2), version, sealed_with("old", 99)).await.unwrap();
     store.end_sessions(id(3), NOW).await.unwrap();
@@ -85,7 +85,7 @@ async fn a_grant_is_resealed_only_if_it_is_still_the_same(fixture: Fixture) {
     assert_eq!(counted, [("new".to_owned(), 3), ("old".to_owned(), 2)]);
 }
 
-/// Somebody whose id and name stand nowhere by chance.
+/// Someone whose ID and name appear nowhere by chance.
 const FORGETTABLE: u64 = 777_123_456_789;
 
 fn forgettable() -> User {
@@ -137,7 +137,7 @@ async fn a_forgotten_user_is_in_no_table_and_the_feed_does_not_bring_the_name_ba
     fixture.sql(&staged.replace("{}", &FORGETTABLE.to_string())).await;
     let happened = AuditEntry { person: Some(FORGETTABLE.to_string()), ..AuditEntry::new(NOW, AuditKind::SignIn) };
     store.write_audit(vec![happened], Some(AuditBounds { rows: 1_000, before: Time::default() })).await.unwrap();
-    // They stand in every place there is, but for those that come with their end; `users show` finds all of it.
+    // They are in every place there is, except those that come with their end; `users show` finds all of it.
     let shown: Vec<_> = store.traces(user.id).await.unwrap().tables.into_iter().map(|(table, _)| table).collect();
     let ends = ["revocations", "blocked_users", "forgotten_users"];
     let places: Vec<_> = PLACES.iter().map(|place| place.table).filter(|table| !ends.contains(table)).collect();
@@ -174,7 +174,7 @@ async fn a_forgotten_user_is_in_no_table_and_the_feed_does_not_bring_the_name_ba
     assert_eq!(store.sample_feedback(1).await.unwrap().count, 2, "what was said stays");
     assert_eq!(store.forget(user.id, NOW).await.unwrap(), Erased::default(), "once more changes nothing");
 
-    // The bot does not know, and says it all again.
+    // The bot does not know, and sends everything again.
     let says = [
         roster_of(&[user.clone(), other.clone()]),
         feedback_of("a", &user),
@@ -186,7 +186,7 @@ async fn a_forgotten_user_is_in_no_table_and_the_feed_does_not_bring_the_name_ba
     assert_eq!(store.team().await.unwrap().0.len(), 1);
     assert!(store.traces(user.id).await.unwrap().forgotten.is_some());
 
-    // Who signs in again wants to be known again.
+    // A user who signs in again wants to be known again.
     store.save_grant(user.clone(), grant(2), later, None).await.unwrap();
     assert!(store.traces(user.id).await.unwrap().forgotten.is_none());
     store.apply(vec![roster_of(std::slice::from_ref(&user)), feedback_of("a", &user)]).await.unwrap();
@@ -241,7 +241,7 @@ async fn the_audit_is_bounded_and_forgets_who_is_forgotten(fixture: Fixture) {
     let persons = Some(vec!["5".to_owned(), "6".to_owned()]);
     assert_eq!(store.audit(AuditFilter { persons, ..all.clone() }).await.unwrap(), first[3..]);
 
-    // What is written late, of somebody who was forgotten meanwhile, does not name them either.
+    // Late rows about someone who has been forgotten do not name them either.
     assert_eq!(store.forget(id(FORGETTABLE), NOW).await.unwrap().audit, 1);
     store.write_audit(vec![entry(5, AuditKind::SignedOut, Some(FORGETTABLE))], wide).await.unwrap();
     assert!(!fixture.everything().await.contains(&FORGETTABLE.to_string()));
@@ -272,7 +272,7 @@ async fn a_flood_of_one_kind_removes_no_row_of_another(fixture: Fixture) {
     };
     let row = |kind, detail: &str| AuditEntry { detail: detail.to_owned(), ..AuditEntry::new(NOW, kind) };
     store.write_audit(AuditKind::ALL.map(|kind| row(kind, "first")).to_vec(), bounds).await.unwrap();
-    // The kinds of strangers and users; the operator's come last, and are still there then.
+    // The kinds for strangers and users; the operator's come last, and are still there then.
     let mut kinds = AuditKind::ALL;
     kinds.sort_by_key(|kind| {
         matches!(kind, AuditKind::Blocked | AuditKind::Unblocked | AuditKind::Command | AuditKind::Lost)

@@ -1,4 +1,4 @@
-//! What is watched of a store.
+//! Monitoring a store.
 
 use telemetry::metrics::{HistogramSnapshot, StoreAccess, StoreOutcome};
 

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::labels::Label;
 
-/// A counter for each value of a label.
 pub struct Counters<L> {
     counts: Box<[AtomicU64]>,
     label: PhantomData<L>,
@@ -35,7 +34,6 @@ impl<L> fmt::Debug for Counters<L> {
     }
 }
 
-/// A counter for each pair of values of two labels.
 pub struct CounterGrid<A, B> {
     counts: Box<[AtomicU64]>,
     labels: PhantomData<(A, B)>,
@@ -80,7 +78,7 @@ impl Gauge {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// Sets it to 1; whether it was 0 before.
+    /// Sets it to 1, and returns whether it was 0 before.
     pub fn raise(&self) -> bool {
         self.0.swap(1, Ordering::Relaxed) == 0
     }
@@ -111,10 +109,10 @@ impl Drop for GaugeGuard {
     }
 }
 
-/// How many threads count without getting in each other's way.
+/// How many threads can count without getting in each other's way.
 const SHARDS: usize = 8;
 
-/// The same counters several times, so that threads which count at the same time do not wait for each other's cache lines.
+/// Several copies of the same counters, so that threads that count at the same time do not wait for each other's cache lines.
 #[derive(Debug)]
 pub(super) struct Shards<T>(Box<[T]>);
 
@@ -129,7 +127,7 @@ impl<T> Shards<T> {
         Self((0..SHARDS).map(|_| make()).collect())
     }
 
-    /// The part that this thread counts in.
+    /// The copy for this thread.
     pub(super) fn mine(&self) -> &T {
         static THREADS: AtomicUsize = AtomicUsize::new(0);
         thread_local! {

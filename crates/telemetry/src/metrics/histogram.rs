@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::saturating;
 
-/// The upper bounds of the buckets, in microseconds and as they are written, in seconds.
+/// The upper bounds of the buckets, in microseconds and as written, in seconds.
 const BOUNDS: [(u64, &str); 14] = [
     (500, "0.0005"),
     (1_000, "0.001"),
@@ -23,17 +23,15 @@ const BOUNDS: [(u64, &str); 14] = [
     (10_000_000, "10"),
 ];
 
-/// How long something took, how often.
 #[derive(Debug, Default)]
 pub struct Histogram {
-    /// One per bound, and one for what took longer. Each counts what is in no bucket before it.
+    /// One per bound, and one for anything longer. Each counts what is not in an earlier bucket.
     buckets: [AtomicU64; BOUNDS.len() + 1],
-    /// Nanoseconds. They last for 584 years of work, and wrap around then.
+    /// Nanoseconds. They last for 584 years of work before they wrap around.
     sum: AtomicU64,
 }
 
 impl Histogram {
-    /// Counts something that took this long.
     pub fn observe(&self, took: Duration) {
         let nanos = saturating::nanos(took);
         let bucket = BOUNDS.iter().position(|(most, _)| nanos <= most * 1_000).unwrap_or(BOUNDS.len());
@@ -42,7 +40,7 @@ impl Histogram {
     }
 }
 
-/// What a histogram, or several together, have counted.
+/// The counts of a histogram, or of several together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HistogramSnapshot {
     buckets: [u64; BOUNDS.len() + 1],
@@ -70,7 +68,7 @@ impl HistogramSnapshot {
         Duration::from_nanos(self.sum)
     }
 
-    /// For each upper bound, as it is written, how many took at most that long; the last bound is infinite.
+    /// For each upper bound, as written, how many took at most that long; the last bound is infinite.
     pub fn cumulative(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let bounds = BOUNDS.iter().map(|(_, text)| *text).chain(["+Inf"]);
         bounds.zip(self.buckets.iter().scan(0, |sum, bucket| {

@@ -1,14 +1,13 @@
-//! The values of labels. Each is one of a few that are known when the service is built, so nothing from outside makes a new series.
+//! The values of labels. Each is one of a few that are known at build time, so nothing from outside creates a new series.
 
-/// A label whose values are known.
+/// A label with known values.
 pub trait Label: Copy + 'static {
     /// All values, each at its index.
     const ALL: &'static [Self];
 
-    /// The value as it is written.
     fn text(self) -> &'static str;
 
-    /// The place in [`Label::ALL`].
+    /// The index in [`Label::ALL`].
     fn index(self) -> usize;
 }
 
@@ -57,7 +56,7 @@ labels! {
         FailureBudget = "failure_budget",
     }
 
-    /// A failure of our own, named as the error that the client is told.
+    /// A failure of our own, named after the error that the client gets.
     ServerError {
         Internal = "internal",
         StoreUnavailable = "store_unavailable",
@@ -65,7 +64,7 @@ labels! {
         IdpMisconfigured = "idp_misconfigured",
     }
 
-    /// How the exchange of a code ended.
+    /// The outcome of exchanging a code.
     SignInOutcome {
         SignedIn = "signed_in",
         Rejected = "rejected",
@@ -78,7 +77,7 @@ labels! {
         Crashed = "crashed",
     }
 
-    /// How a call of the identity provider ended, or why it was not made.
+    /// The outcome of a call to the identity provider, or why it was not made.
     ProviderOutcome {
         Answered = "answered",
         Failed = "failed",
@@ -91,13 +90,12 @@ labels! {
         BudgetSpent = "budget_spent",
     }
 
-    /// What is done to the store.
     StoreAccess {
         Read = "read",
         Write = "write",
     }
 
-    /// How a read or a write of the store ended.
+    /// The outcome of a read or a write of the store.
     StoreOutcome {
         Done = "done",
         Busy = "busy",
@@ -105,7 +103,6 @@ labels! {
         Failed = "failed",
     }
 
-    /// A cache.
     CacheName {
         Sessions = "sessions",
         Keys = "keys",
@@ -120,13 +117,12 @@ labels! {
         History = "history",
     }
 
-    /// Whether a cache had what it was asked for.
+    /// Whether a cache had what was requested.
     CacheOutcome {
         Hit = "hit",
         Miss = "miss",
     }
 
-    /// The method of a request.
     RequestMethod {
         Get = "GET",
         Head = "HEAD",

@@ -1,5 +1,5 @@
-//! Metrics: pure counting, by atomics and without locks, and their text for Prometheus. Everything may count, so this room imports
-//! nothing of ours. [`list`] names every metric; `admin/scrape.rs` collects their values.
+//! Metrics: pure counting, with atomics and without locks, and their text for Prometheus. Everything may count, so this module
+//! imports nothing of ours. [`list`] names every metric; `admin/scrape.rs` collects their values.
 
 mod counters;
 mod histogram;
@@ -23,64 +23,64 @@ pub use text::{CONTENT_TYPE, Exposition};
 
 use counters::Shards;
 
-/// What the service counts outside of the store and the provider's client, which count for themselves.
+/// What the service counts outside the store and the provider's client, which count for themselves.
 #[derive(Debug, Default)]
 pub struct Metrics {
     /// Requests, once the route table is known.
     pub requests: OnceLock<Arc<RequestMetrics>>,
     /// How often each limit refused something.
     pub limits: Counters<LimitName>,
-    /// Requests that failed by our own fault.
+    /// Requests that failed because of us.
     pub server_errors: Counters<ServerError>,
-    /// How exchanges of codes ended.
+    /// The outcomes of exchanging codes.
     pub sign_ins: Counters<SignInOutcome>,
     pub caches: CacheMetrics,
     /// Open connections.
     pub connections: Gauge,
-    /// Connections that were accepted, in all.
+    /// Accepted connections, in total.
     pub accepted: Gauge,
-    /// Requests in flight that hold a permit of the pool that is not the bots'.
+    /// Requests in flight with a permit from the pool that is not for bots.
     pub requests_in_flight: Gauge,
-    /// Whether the last reload was refused.
+    /// Whether the last reload failed.
     pub reload_failed: Gauge,
     /// How often the clock was set.
     pub clock_steps: Gauge,
-    /// When the certificate expires, epoch seconds; 0 without TLS. A certificate that is read again sets it again.
+    /// When the certificate expires, in epoch seconds; 0 without TLS. Reloading a certificate updates it.
     pub certificate_expiry: Gauge,
 }
 
-/// What is counted of the caches. Every hot read counts a hit, so each thread has counters of its own.
+/// Cache metrics. Every hot read counts a hit, so each thread has its own counters.
 #[derive(Debug, Default)]
 pub struct CacheMetrics {
     requests: Shards<CounterGrid<CacheName, CacheOutcome>>,
-    /// Entries that were evicted for want of room.
+    /// Entries that were evicted for lack of space.
     pub evictions: Counters<CacheName>,
 }
 
 impl CacheMetrics {
-    /// Counts a question to a cache.
+    /// Counts a cache lookup.
     pub fn count(&self, cache: CacheName, outcome: CacheOutcome) {
         self.requests.mine().count(cache, outcome);
     }
 
-    /// How many questions ended like this.
+    /// How many lookups had this outcome.
     pub fn requests(&self, cache: CacheName, outcome: CacheOutcome) -> u64 {
         self.requests.iter().map(|shard| shard.get(cache, outcome)).sum()
     }
 }
 
-/// What a store counts of itself.
+/// What a store counts.
 #[derive(Debug, Default)]
 pub struct StoreMetrics {
-    /// Reads and writes, by how they ended.
+    /// Reads and writes, by outcome.
     pub operations: CounterGrid<StoreAccess, StoreOutcome>,
     /// How long reads and writes waited for their turn.
     waits: [Histogram; StoreAccess::ALL.len()],
-    /// How long reads and writes took, their wait included.
+    /// How long reads and writes took, including their wait.
     durations: [Histogram; StoreAccess::ALL.len()],
-    /// Writes that wait for their turn.
+    /// Writes waiting for their turn.
     pub queue: Gauge,
-    /// Whether anything of it was found to be damaged, since the start.
+    /// Whether any damage was found since startup.
     pub damaged: Gauge,
     /// Whether its file is no longer at its path.
     pub file_lost: Gauge,
@@ -91,7 +91,7 @@ impl StoreMetrics {
         &self.waits[access.index()]
     }
 
-    /// How long work of one kind took, its wait included.
+    /// How long work of one kind took, including its wait.
     pub fn durations(&self, access: StoreAccess) -> &Histogram {
         &self.durations[access.index()]
     }

@@ -1,5 +1,5 @@
-//! Requests, by route, method and status, and how long they took. Every request is counted here, also those from the fast path. So
-//! a route is an index that was given out when the routes were registered, and each thread has a table of its own: counting neither
+//! Requests by route, method and status, and how long they took. Every request is counted here, including those from the fast
+//! path. So a route is an index assigned when the routes were registered, and each thread has its own table: counting neither
 //! hashes nor allocates nor waits.
 
 use std::fmt;
@@ -10,15 +10,15 @@ use super::counters::{Shards, zeros};
 use super::histogram::{Histogram, HistogramSnapshot};
 use super::labels::{Label, RequestMethod};
 
-/// The status that stands for a client which left before there was a response, as reverse proxies log it.
+/// The status for a client that left before there was a response, as logged by reverse proxies.
 pub const CLIENT_LEFT: u16 = 499;
 
-/// The statuses that the service knows, the most frequent first; all others are counted as 0, "other".
+/// The statuses that the service knows, most frequent first; all others are counted as 0, "other".
 const STATUSES: [u16; 21] =
     [200, 304, 204, 401, 404, 429, 503, 400, 403, 405, 408, 409, 413, 415, 422, 431, CLIENT_LEFT, 500, 502, 504, 0];
 
 pub struct RequestMetrics {
-    /// The templates of the routes, such as `/guilds/{id}`, each at its index.
+    /// The templates of the routes, like `/guilds/{id}`, each at its index.
     routes: Vec<String>,
     shards: Shards<RequestTable>,
 }
@@ -30,7 +30,6 @@ struct RequestTable {
 }
 
 impl RequestMetrics {
-    /// Nothing was counted yet on these routes.
     pub fn new(routes: Vec<String>) -> Self {
         let count = routes.len();
         let table = || RequestTable {
@@ -43,7 +42,7 @@ impl RequestMetrics {
     pub fn count(&self, route: usize, method: RequestMethod, status: u16, took: Duration) {
         let status = STATUSES.iter().position(|known| *known == status).unwrap_or(STATUSES.len() - 1);
         let table = self.shards.mine();
-        // A route that is not in the list is a bug, which must not take the request down.
+        // A route that isn't in the list is a bug, which must not take the request down.
         if let (Some(requests), Some(duration)) =
             (table.requests.get(cell(route, method, status)), table.durations.get(route))
         {
@@ -56,7 +55,7 @@ impl RequestMetrics {
         self.routes.get(index).map_or("unknown", String::as_str)
     }
 
-    /// The routes on which something was counted, with how long it took.
+    /// The routes with any counts, and how long requests took.
     pub fn durations(&self) -> impl Iterator<Item = (&str, HistogramSnapshot)> {
         let of_route =
             |(index, route)| (route, HistogramSnapshot::of(self.shards.iter().map(|table| &table.durations[index])));
@@ -64,7 +63,7 @@ impl RequestMetrics {
         all.filter(|(_, durations)| durations.count() > 0)
     }
 
-    /// The routes, methods and statuses of which something was counted, with how much.
+    /// The routes, methods and statuses with any counts, and how many.
     pub fn counts(&self) -> impl Iterator<Item = (&str, RequestMethod, String, u64)> {
         let routes = self.routes.iter().enumerate();
         let cells = routes.flat_map(move |(index, route)| {

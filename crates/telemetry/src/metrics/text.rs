@@ -1,5 +1,5 @@
-//! The text exposition format 0.0.4 of Prometheus. A library would bring a registry with counters of its own; ours are already there,
-//! and their text is all that is missing.
+//! Prometheus's text exposition format 0.0.4. A library would bring a registry with its own counters; ours already exist, and
+//! only their text is missing.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
@@ -10,14 +10,14 @@ use super::list::{MetricFamily, MetricKind};
 
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// A text in the making. Families come out sorted by name, in whatever order they were written.
+/// A text under construction. Families are sorted by name, whatever order they were written in.
 #[derive(Debug, Default)]
 pub struct Exposition {
     samples: BTreeMap<&'static str, (MetricFamily, String)>,
 }
 
 impl Exposition {
-    /// Begins a family, which then is in the text even if nothing was counted of it yet.
+    /// Starts a family, which then appears in the text even if nothing was counted yet.
     pub fn family(&mut self, family: MetricFamily) -> &mut String {
         &mut self.samples.entry(family.name).or_insert_with(|| (family, String::new())).1
     }

@@ -56,7 +56,7 @@ function refuse(...lines) {
 const path = executable();
 const child = spawn(path, process.argv.slice(2), { stdio: "inherit" });
 for (const signal of FORWARDED) process.on(signal, () => child.kill(signal));
-// npm starts this from a shell, and passes SIGTERM to that shell alone. Without this, the service would run on without it.
+// npm starts this from a shell and sends SIGTERM only to that shell. Without this, the service would keep running.
 if (process.env.npm_command) {
   const parent = process.ppid;
   const watch = setInterval(() => {
@@ -66,5 +66,5 @@ if (process.env.npm_command) {
   }, 250);
 }
 child.on("error", (error) => refuse(`${path} cannot be started: ${error.message}`));
-// As a shell has it: 128 + N if signal N ended it.
+// Like a shell: 128 + N if signal N ended it.
 child.on("exit", (code, signal) => process.exit(code ?? 128 + constants.signals[signal]));

@@ -81,7 +81,7 @@ impl Memory {
         *self.is_away.lock().unwrap() = is_away;
     }
 
-    /// Waits until a request with this path was taken so many times.
+    /// Waits until a request with this path was taken this many times.
     pub async fn await_path(&self, path: &str, times: usize) {
         let mut paths = self.paths.subscribe();
         let taken = paths.wait_for(|paths| paths.iter().filter(|one| *one == path).count() >= times);

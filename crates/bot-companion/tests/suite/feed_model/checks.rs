@@ -1,22 +1,22 @@
-//! Compares what the service answers and shows with what the model expects.
+//! Compares the service's answers and data with the model.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
 use super::driver::World;
-use super::model::{Expected, Foreign, Model};
+use super::model::{Expected, Model, UnownedEvents};
 use crate::harness::{Answer, on_postgres};
 
 /// How an answer differs from the expected one; `None` if it does not.
 pub fn disagreement(model: &Model, answer: &Answer, expected: &Expected) -> Option<String> {
     let data = answer.data();
     let agrees = match expected {
-        Expected::Taken { applied, ignored, next, foreign } => {
+        Expected::Accepted { applied, ignored, next, unowned } => {
             let counts = [data["applied"].as_u64(), data["ignored"].as_u64(), data["next"].as_u64()];
             answer.status == 200
                 && counts == [Some(*applied as u64), Some(*ignored as u64), Some(*next)]
-                && explains(model, &data["reasons"], foreign)
+                && explains(model, &data["reasons"], unowned)
         }
         Expected::Refused { error, next } => {
             answer.status == 409 && data["error"] == *error && data["next"].as_u64() == Some(*next)
@@ -25,21 +25,21 @@ pub fn disagreement(model: &Model, answer: &Answer, expected: &Expected) -> Opti
     (!agrees).then(|| format!("{expected:?} was expected, and this came: {}", answer.text()))
 }
 
-/// Whether the reasons of an answer tell exactly what was ignored because of other processes.
-fn explains(model: &Model, reasons: &Value, foreign: &Foreign) -> bool {
+/// Whether the reasons in an answer match exactly what was ignored because of other processes.
+fn explains(model: &Model, reasons: &Value, unowned: &UnownedEvents) -> bool {
     let reasons = reasons.as_array().map_or(&[][..], Vec::as_slice);
     let is_told = |parts: [String; 2]| {
         reasons.iter().filter_map(Value::as_str).any(|reason| parts.iter().all(|part| reason.contains(part)))
     };
-    let overruled = match foreign.owner {
+    let overruled = match unowned.owner {
         None => !is_told(["ignored: the shard belongs to".to_owned(), String::new()]),
         Some(owner) => {
             let name = &model.processes[owner].name;
-            is_told([format!("{} ignored: the shard belongs to", foreign.overruled), format!("`{name}`")])
+            is_told([format!("{} ignored: the shard belongs to", unowned.overruled), format!("`{name}`")])
         }
     };
     let unclaimed = "ignored: this process has neither";
-    let unclaimed = match foreign.unclaimed {
+    let unclaimed = match unowned.unclaimed {
         0 => !is_told([unclaimed.to_owned(), String::new()]),
         count => is_told([format!("{count} {unclaimed}"), String::new()]),
     };
@@ -47,7 +47,7 @@ fn explains(model: &Model, reasons: &Value, foreign: &Foreign) -> bool {
 }
 
 impl World {
-    /// Everything that people and the bot can see is as the model says.
+    /// Asserts that everything people and the bot can see matches the model.
     pub async fn compare(&self) {
         let anon = self.app.anon();
         let [one, two, three] = [0, 1, 2].map(|index| self.people[index].2.guilds());
@@ -83,14 +83,15 @@ impl World {
         assert_eq!(counts, json!([model.subscriptions.len(), model.feedback.len(), model.team.len()]));
     }
 
-    /// The totals are exact, unless a sweep still looks for guilds that a resharding has hidden; shards and feedback always are.
+    /// The totals are exact, unless a sweep still looks for guilds that a resharding has hidden; shards and feedback always
+    /// are.
     async fn compare_totals(&self) {
         let (shown, expected) = (self.app.anon().get("/stats").await.data(), self.model.totals());
         if shown == expected {
             return;
         }
         let is_sweep_left = self.app.folder.count("feed_sweeps WHERE NOT whole").await > 0;
-        // The last sweep may have ended between the two looks.
+        // The last sweep may have ended between the two reads.
         let shown = if is_sweep_left { shown } else { self.app.anon().get("/stats").await.data() };
         let names: &[&str] =
             if is_sweep_left { &["shards", "feedback"] } else { &["guilds", "members", "shards", "feedback"] };
@@ -99,14 +100,14 @@ impl World {
         }
     }
 
-    /// Cleaning up ends, and leaves in the store exactly what can be seen.
+    /// Asserts that cleaning up ends, and leaves exactly what is visible in the store.
     pub async fn check_what_is_left(mut self) {
         self.note("the end");
         for (snapshot, _) in std::mem::take(&mut self.staged) {
             self.app.app.store.abandon_snapshot(snapshot).await.unwrap();
         }
         if on_postgres() {
-            // SQLite gives up at a restart what was being staged; PostgreSQL does so ten minutes later.
+            // SQLite discards what was being staged at a restart; PostgreSQL does so ten minutes later.
             for snapshot in std::mem::take(&mut self.cut_off) {
                 self.app.app.store.abandon_snapshot(snapshot).await.unwrap();
             }

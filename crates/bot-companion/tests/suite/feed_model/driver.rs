@@ -24,7 +24,7 @@ pub struct World {
     pub people: Vec<(&'static str, u64, Client)>,
     pub model: Model,
     pub dice: Generator,
-    /// Snapshots that are being staged.
+    /// Snapshots being staged.
     pub staged: Vec<(SnapshotId, Staged)>,
     /// Snapshots that a restart has cut off.
     pub cut_off: Vec<SnapshotId>,
@@ -84,7 +84,7 @@ impl World {
         self.story.steps.push(what.into());
     }
 
-    /// When a process says that it started: each at another time, before the history begins.
+    /// When a process says it started: each at a different time, before the history begins.
     fn start_of(number: usize, place: u64) -> u64 {
         START.millis() - 1_000_000 + 10_000 * place + 1_000 * (number as u64 % 10)
     }
@@ -98,24 +98,24 @@ impl World {
         let said = Self::start_of(number, number as u64) + ahead;
         let name = format!("process-{number}");
         self.model.processes.push(Process { name, said, count, own, memory: 0, life: Life::new() });
-        self.beat(number).await;
+        self.send_heartbeat(number).await;
         self.compare().await;
         let snapshot = self.snapshot(number, 1);
         self.send(snapshot).await;
     }
 
-    /// A process says something else of itself than before: another start, or other shards.
+    /// A process changes what it says about itself: another start, or other shards.
     async fn restate(&mut self, by: usize) {
         if self.dice.one_in(2) {
             self.model.processes[by].said = Self::start_of(by, self.dice.below(20));
         } else {
             (self.model.processes[by].count, self.model.processes[by].own) = self.dice.own_shards();
         }
-        self.beat(by).await;
+        self.send_heartbeat(by).await;
         self.compare().await;
     }
 
-    /// Mostly of a shard that is the process's own.
+    /// Usually for one of the process's own shards.
     fn snapshot(&self, by: usize, sequence: u64) -> Request {
         let process = &self.model.processes[by];
         let is_other = self.dice.one_in(5);
@@ -132,7 +132,7 @@ impl World {
         Request { by, sequence, what: What::Events, lines }
     }
 
-    async fn beat(&mut self, by: usize) {
+    async fn send_heartbeat(&mut self, by: usize) {
         let process = &self.model.processes[by];
         let report = json!({"instance": process.name, "started_at": process.said / 1000, "shard_count": process.count,
             "memory": self.dice.below(1000) * 10_000, "shards": self.dice.shard_reports(&process.own)});
@@ -158,7 +158,7 @@ impl World {
         let answer = self.post(&sent, sent.body()).await;
         let expected = self.model.receive(&sent);
         assert_eq!(disagreement(&self.model, &answer, &expected), None);
-        // A member who has left a guild is not on the provider's list either.
+        // A member who has left a guild isn't on the provider's list either.
         for (name, user, _) in &self.people {
             tell_provider(&self.app.sandbox, name, *user, &self.model.lists[user]);
         }
@@ -167,12 +167,12 @@ impl World {
         expected
     }
 
-    /// Sends a request that is cut or wrong, so that nothing of it may count.
+    /// Sends a request that is cut off or wrong, so that none of it may count.
     async fn send_broken(&mut self, sent: Request) {
         let (whole, way) = (sent.body(), self.dice.below(4));
         self.note_sent(&format!("broken ({way})"), &sent);
         if way == 0 {
-            // Without its end, or with a line that is not JSON.
+            // Without its end, or with a line that isn't JSON.
             let cut = if sent.what == What::Events { whole + "{\"type\":" } else { ndjson(&sent.lines) };
             self.post(&sent, cut).await.refused(422, "line_invalid");
         } else if way == 1 {
@@ -201,8 +201,8 @@ impl World {
         }
         let uploads = &self.app.app.uploads;
         eventually("the upload is over", async || uploads.under_way() == 0).await;
-        // Whether it was a sign of life depends on how far it came; a heartbeat is one in any case.
-        self.beat(sent.by).await;
+        // Whether it counted as activity depends on how far it got; a heartbeat always does.
+        self.send_heartbeat(sent.by).await;
         self.compare().await;
     }
 
@@ -250,11 +250,11 @@ impl World {
         for event in &mut events {
             event["type"] = "guild".into();
         }
-        self.beat(by).await;
+        self.send_heartbeat(by).await;
         for asked in 0..2 {
             let sequence = self.model.processes[by].life.next;
             let sent = Request { by, sequence, what: What::Events, lines: events.clone() };
-            if matches!(self.send(sent).await, Expected::Taken { .. }) {
+            if matches!(self.send(sent).await, Expected::Accepted { .. }) {
                 return;
             }
             assert_eq!(asked, 0, "it is asked again and again");
@@ -266,7 +266,7 @@ impl World {
     /// A process sends everything: its shards and the subscriptions.
     async fn resync(&mut self, by: usize, sequence: u64) {
         let Process { count, own, life, .. } = self.model.processes[by].clone();
-        // All that it ever called its own, under other counts too: it is asked for as long as one of them is free.
+        // Everything it ever named as its own, under other counts too: it is asked for them as long as one of them is free.
         let shards: BTreeSet<_> = own.into_iter().map(|id| (count, id)).chain(life.named).collect();
         for shard in shards {
             let lines = self.dice.snapshot_of(shard);
@@ -311,7 +311,7 @@ impl World {
                 self.send_broken(sent).await;
             }
             (31..=33, _) => {
-                self.beat(by).await;
+                self.send_heartbeat(by).await;
                 self.compare().await;
             }
             (34 | 35, _) => self.pass(1 + self.dice.below(50_000), false).await,

@@ -1,4 +1,4 @@
-//! What a bot might say, at random, in the feed's own JSON.
+//! What a bot might send, at random, in the feed's own JSON.
 
 use std::collections::BTreeMap;
 
@@ -16,18 +16,18 @@ const TEAM_KEYS: [&str; 4] = ["FOUNDER", "EXECUTIVE", "SUPPORT", "DOCWRITER"];
 
 pub struct Generator {
     random: Random,
-    /// The numbers of the guilds that it speaks of.
+    /// The numbers of the guilds it sends.
     pub guilds: Vec<u64>,
-    /// Into how many shards the guilds may be split.
+    /// Possible shard counts.
     pub counts: Vec<u64>,
-    /// Into how many entries the feedback falls; the service shows five at once.
+    /// The number of feedback entries; the service shows five at once.
     pub feedback: u64,
     /// The kinds of events that it never sends.
     pub omitted: Vec<&'static str>,
 }
 
 impl Generator {
-    /// One that says everything that can be said. Twelve guilds have every remainder of these counts.
+    /// One that sends everything possible. Twelve guilds have every remainder of these counts.
     pub fn new(seed: u64) -> Self {
         let (guilds, counts) = ((1..=12).collect(), (1..=4).collect());
         Self { random: Random::seeded(seed), guilds, counts, feedback: 5, omitted: Vec::new() }
@@ -41,7 +41,7 @@ impl Generator {
         self.below(chances) == 0
     }
 
-    /// An index into something that has this many.
+    /// An index into something with this many.
     pub fn index(&self, count: usize) -> usize {
         usize::try_from(self.below(count as u64)).unwrap()
     }
@@ -54,12 +54,12 @@ impl Generator {
         from.iter().filter(|_| self.one_in(2)).cloned().collect()
     }
 
-    /// The ids of the shards, under this count, in which it has guilds.
+    /// The IDs of the shards, under this count, in which it has guilds.
     pub fn shards_of(&self, count: u64) -> Vec<u64> {
         (0..count).filter(|id| self.guilds.iter().any(|guild| covers((count, *id), *guild))).collect()
     }
 
-    /// A count of shards and some of those shards, the first among them.
+    /// A shard count and some of those shards, including the first.
     pub fn own_shards(&self) -> (u64, Vec<u64>) {
         let count = self.pick(&self.counts);
         let all = self.shards_of(count);

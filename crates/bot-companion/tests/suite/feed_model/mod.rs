@@ -1,12 +1,13 @@
 //! Random histories of the feed over real sockets, compared with a simple model after each step. A history has repeats, old
-//! numbers, gaps, cut bodies, snapshots that are overtaken while they are staged, processes of the bot that take over from each
+//! numbers, gaps, truncated bodies, snapshots that are overtaken while they are staged, bot processes that take over from each
 //! other, fall silent or have a clock that runs ahead, resharding, restarts of the service, stores that were emptied, and time
 //! that passes.
 //!
-//! Some histories are the same in every run, the others are new with each commit, so that whoever runs the tests of a commit sees what
-//! others see. `FEED_MODEL_HISTORIES` sets how many; then they are new in each run. `FEED_MODEL_SEED` repeats the one that a failure names.
+//! Some histories are the same in every run, the others are new with each commit, so that everyone who tests a commit sees the
+//! same. `FEED_MODEL_HISTORIES` sets how many; then they are new in each run. `FEED_MODEL_SEED` repeats the one that a failure
+//! names.
 //!
-//! There is one model of the feed: `crate::kill_feed` uses it too.
+//! There is only one model of the feed: `crate::kill_feed` uses it too.
 
 pub mod checks;
 mod driver;
@@ -25,17 +26,17 @@ use serde_json::Value;
 
 use crate::harness::{listed, on_postgres};
 
-/// A process of the bot counts as gone after this many milliseconds without a sign of life.
+/// A bot process counts as gone after this many milliseconds without activity.
 pub const SILENCE: u64 = 90_000;
 /// The people who look at the guilds.
 pub const PEOPLE: [(&str, u64); 3] = [("owner", OWNER), ("moderator", MODERATOR), ("member", MEMBER)];
 
 /// How many histories are the same in every run.
 const HISTORIES: u64 = 16;
-/// Names the variable with the seed of the only new history; a failure prints it.
+/// The variable with the seed of the only new history; a failure prints it.
 const SEED: &str = "FEED_MODEL_SEED";
 const STEPS: usize = 64;
-/// Seeds of new histories that showed a mistake: a process said later that it had started at another time.
+/// Seeds of new histories that found a bug: a process later reported a different start time.
 const ONCE_WRONG: [u64; 1] = [13_441_914_750_751_821_346];
 
 /// The id of the guild with this number; guilds are split into shards by their numbers.
@@ -48,7 +49,7 @@ pub fn number_of(id: &Value) -> u64 {
     id.as_str().unwrap().parse::<u64>().unwrap() >> 22
 }
 
-/// The permission bits that the provider reports of a person in a guild.
+/// The permission bits that the provider reports for a person in a guild.
 pub fn bits(user: u64, guild: u64) -> u64 {
     if user == MODERATOR && guild.is_multiple_of(5) { 0x20 } else { 0 }
 }
@@ -77,7 +78,7 @@ async fn new_histories_are_as_the_model_says() {
     driver::run(seeds.into_iter(), STEPS).await;
 }
 
-/// A number that is another one for each commit.
+/// A number that is different for each commit.
 fn seed_of_commit() -> u64 {
     let sha = env!("COMPANION_BUILD_SHA");
     sha.get(..16).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or(0)

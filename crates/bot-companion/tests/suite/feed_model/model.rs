@@ -12,7 +12,7 @@ use crate::harness::{ndjson, snapshot};
 /// How many shards there are, and which of them.
 pub type Shard = (u64, u64);
 
-/// A request with a number, which may be sent again later.
+/// A numbered request, which may be sent again later.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The index of the process that sends it.
@@ -48,13 +48,13 @@ impl Request {
 /// The response that the service must give.
 #[derive(Debug, PartialEq)]
 pub enum Expected {
-    Taken { applied: usize, ignored: usize, next: u64, foreign: Foreign },
+    Accepted { applied: usize, ignored: usize, next: u64, unowned: UnownedEvents },
     Refused { error: &'static str, next: u64 },
 }
 
-/// What was ignored because it is about a shard of another process.
+/// What was ignored because it is about another process's shard.
 #[derive(Debug, Default, PartialEq)]
-pub struct Foreign {
+pub struct UnownedEvents {
     pub overruled: usize,
     /// The process that overruled the last of it.
     pub owner: Option<usize>,
@@ -68,18 +68,18 @@ pub struct Staged {
     pub sequence: u64,
     pub shard: Shard,
     pub lines: Vec<Value>,
-    /// The latest commit when unsaid parts were carried over, or `SEVERAL`; `None` if nothing was carried over.
+    /// The latest commit when parts that were not mentioned were carried over, or `SEVERAL`; `None` if nothing was.
     pub basis: Option<u64>,
 }
 
-/// Unsaid parts were carried over from more than one commit.
+/// Parts were carried over from more than one commit.
 const SEVERAL: u64 = u64::MAX;
 
-/// A process of the bot. Times are milliseconds.
+/// A bot process. Times are milliseconds.
 #[derive(Clone, Debug)]
 pub struct Process {
     pub name: String,
-    /// When it says that it started.
+    /// When it says it started.
     pub said: u64,
     pub count: u64,
     /// The ids of its shards.
@@ -88,7 +88,7 @@ pub struct Process {
     pub life: Life,
 }
 
-/// What the service knows of a process.
+/// What the service knows about a process.
 #[derive(Clone, Debug)]
 pub struct Life {
     pub first_seen: Option<u64>,
@@ -98,7 +98,7 @@ pub struct Life {
     pub heartbeat: u64,
     pub call: u64,
     pub has_sent_snapshot: bool,
-    /// The shards that it has called its own.
+    /// The shards that it has named as its own.
     pub named: BTreeSet<Shard>,
 }
 
@@ -160,7 +160,7 @@ pub fn texts(list: &Value) -> Vec<String> {
 }
 
 impl Model {
-    /// The process sent a request with a number.
+    /// The process sent a numbered request.
     pub fn note_call(&mut self, by: usize) {
         let (now, life) = (self.now, &mut self.processes[by].life);
         if life.first_seen.is_none() {
@@ -192,7 +192,7 @@ impl Model {
         }
         life.next = *sequence;
         self.subscriptions = lines.iter().map(|line| (user_of(&line["userid"]), line.clone())).collect();
-        Expected::Taken { applied: lines.len(), ignored: 0, next: *sequence, foreign: Foreign::default() }
+        Expected::Accepted { applied: lines.len(), ignored: 0, next: *sequence, unowned: UnownedEvents::default() }
     }
 
     fn receive_events(&mut self, request: &Request) -> Expected {
@@ -203,29 +203,29 @@ impl Model {
             return refused;
         }
         let new = (*sequence..).zip(lines).filter(|(number, _)| *number >= next).map(|(_, event)| event);
-        let (mut accepted, mut foreign) = (Vec::new(), Foreign::default());
+        let (mut accepted, mut unowned) = (Vec::new(), UnownedEvents::default());
         for event in new {
             match guild_of(event).map_or(Verdict::Apply, |guild| self.judge(*by, guild)) {
                 Verdict::Resync => return refused,
                 Verdict::Apply => accepted.push(event),
-                Verdict::Unclaimed => foreign.unclaimed += 1,
+                Verdict::Unclaimed => unowned.unclaimed += 1,
                 Verdict::Overruled(owner) => {
-                    foreign.overruled += 1;
-                    foreign.owner = Some(owner);
+                    unowned.overruled += 1;
+                    unowned.owner = Some(owner);
                 }
             }
         }
         let applied = accepted.into_iter().filter(|event| self.apply(event)).count();
         let next = next.max(sequence + lines.len() as u64);
         self.processes[*by].life.next = next;
-        Expected::Taken { applied, ignored: lines.len() - applied, next, foreign }
+        Expected::Accepted { applied, ignored: lines.len() - applied, next, unowned }
     }
 
-    /// Stages lines. Parts that they leave unsaid are carried over from the latest snapshot.
+    /// Stages lines. Parts that they do not mention are carried over from the latest snapshot.
     pub fn stage(&self, staged: &mut Staged, lines: Vec<Value>) {
         let carries =
             |line: &Value| line["unavailable"] != true && (line["grants"].is_null() || line["staff"].is_null());
-        // Of the lines about one guild, the last counts.
+        // The last line about a guild counts.
         let last: BTreeMap<u64, &Value> = lines.iter().map(|line| (number_of(&line["id"]), line)).collect();
         if last.into_values().any(carries) {
             let latest = self.latest_commit(staged.shard);
@@ -246,8 +246,8 @@ impl Model {
         }
         if let Some(owner) = self.taken_by(by, shard) {
             self.processes[by].life.next = sequence;
-            let foreign = Foreign { overruled: count, owner: Some(owner), unclaimed: 0 };
-            return Expected::Taken { applied: 0, ignored: count, next: sequence, foreign };
+            let unowned = UnownedEvents { overruled: count, owner: Some(owner), unclaimed: 0 };
+            return Expected::Accepted { applied: 0, ignored: count, next: sequence, unowned };
         }
         if staged.basis.is_some_and(|basis| basis != self.latest_commit(shard)) {
             return outdated;
@@ -256,16 +256,16 @@ impl Model {
         self.commits += 1;
         self.sent.insert(shard, (by, self.commits));
         self.drop_superseded(shard.0);
-        // Of the lines about one guild, the last counts.
+        // The last line about a guild counts.
         let said: BTreeMap<u64, &Value> = staged.lines.iter().map(|line| (number_of(&line["id"]), line)).collect();
         self.guilds.retain(|number, _| !covers(shard, *number) || said.contains_key(number));
         for line in said.into_values().filter(|line| line["unavailable"] != true) {
             self.put_guild(line);
         }
-        Expected::Taken { applied: count, ignored: 0, next: sequence, foreign: Foreign::default() }
+        Expected::Accepted { applied: count, ignored: 0, next: sequence, unowned: UnownedEvents::default() }
     }
 
-    /// Puts a guild as it was said; grants and staff that were left unsaid stay.
+    /// Stores a guild as sent; grants and staff that were not mentioned stay.
     pub fn put_guild(&mut self, said: &Value) {
         let guild = self.guilds.entry(number_of(&said["id"])).or_default();
         if let Some(grants) = said["grants"].as_object() {
@@ -287,7 +287,7 @@ impl Model {
                 if let Some(known) = self.guilds.get_mut(&guild.unwrap()) {
                     let (user, roles) = (user_of(&event["user"]), texts(&event["roles"]));
                     known.staff.remove(&user);
-                    // The role with the guild's own id is everyone's, and makes nobody staff.
+                    // The role with the guild's own ID is everyone's, and makes nobody staff.
                     let grants = |role: &String| known.grants.get(role).is_some_and(|keys| !keys.is_empty());
                     if roles.iter().any(|role| event["guild"] != *role && grants(role)) {
                         known.staff.insert(user, roles);
@@ -325,7 +325,7 @@ impl Model {
         true
     }
 
-    /// Receives a heartbeat of a process, which reports this.
+    /// Receives this heartbeat from a process.
     pub fn receive_heartbeat(&mut self, by: usize, report: &Value) {
         let (now, count) = (self.now, self.processes[by].count);
         let process = &mut self.processes[by];
@@ -360,7 +360,7 @@ impl Model {
         self.health.retain(|id, _| *id < newest);
     }
 
-    /// The store was emptied: people stay, what the bot said of guilds, subscriptions and processes is gone.
+    /// The store was emptied: people stay, but guilds, subscriptions and processes are gone.
     pub fn empty(&mut self) {
         self.guilds.clear();
         self.sent.clear();

@@ -1,14 +1,14 @@
-//! Which process of the bot may speak for a guild: the rules of ownership and takeover, by brute force.
+//! Which bot process may speak for a guild: the rules of ownership and takeover, by brute force.
 
 use super::SILENCE;
 use super::model::{Model, Process, Shard};
 
-/// What becomes of an event about a guild.
+/// What happens to an event about a guild.
 pub enum Verdict {
     Apply,
-    /// This process has taken the shard over.
+    /// This process has taken over the shard.
     Overruled(usize),
-    /// The shard is nobody's, and the sender has never called it its own.
+    /// Nobody owns the shard, and the sender has never named it as its own.
     Unclaimed,
     /// The sender must send its snapshots first.
     Resync,
@@ -23,7 +23,7 @@ fn overlap(a: Shard, b: Shard) -> bool {
 }
 
 impl Model {
-    /// Whether a process has given a sign of life of any kind lately.
+    /// Whether a process was active in any way lately.
     fn is_living(&self, who: usize) -> bool {
         let life = &self.processes[who].life;
         self.now - life.heartbeat.max(life.call) < SILENCE
@@ -38,7 +38,7 @@ impl Model {
         self.is_living(owner) && self.processes[owner].life.started > self.processes[by].life.started
     }
 
-    /// The later-started process, if any, because of which the sender's snapshot cannot take the shard.
+    /// The process that started later, if any, because of which the sender's snapshot cannot take the shard.
     pub fn taken_by(&self, by: usize, shard: Shard) -> Option<usize> {
         // A snapshot that was replaced by the shard's own no longer counts.
         let own = self.sent.get(&shard).map_or(0, |(_, commit)| *commit);
@@ -47,7 +47,7 @@ impl Model {
         later.max_by_key(|(_, (_, commit))| *commit).map(|(_, (owner, _))| *owner)
     }
 
-    /// The process that sent the latest snapshot which covers a guild.
+    /// The process that sent the latest snapshot covering a guild.
     fn owner(&self, guild: u64) -> Option<usize> {
         let covering = self.sent.iter().filter(|(shard, _)| covers(**shard, guild));
         covering.max_by_key(|(_, (_, commit))| *commit).map(|(_, (by, _))| *by)

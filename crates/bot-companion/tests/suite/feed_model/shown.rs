@@ -1,4 +1,4 @@
-//! What people must see of what the model knows.
+//! What people must see, according to the model.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,7 +33,6 @@ impl Model {
         members
     }
 
-    /// The totals of everything.
     pub fn totals(&self) -> Value {
         let members: u64 = self.guilds.values().map(|guild| guild.said["members"].as_u64().unwrap_or(0)).sum();
         let ratings: u64 = self.feedback.values().map(|entry| entry["rating"].as_u64().unwrap()).sum();

@@ -1,5 +1,5 @@
-//! Snapshots that are staged piece by piece while other things happen. They are handed to the store itself, because over HTTP a
-//! piece of this size would wait in memory until the end of the body.
+//! Snapshots that are staged piece by piece while other things happen. They are passed to the store directly, because over HTTP
+//! a piece of this size would wait in memory until the end of the body.
 
 use domain::Time;
 use domain::feed::{InstanceId, Lines, Scope, ShardKey, SnapshotLine, guild_line};
@@ -22,7 +22,7 @@ impl World {
 
     pub(super) async fn begin_staging(&mut self, by: usize) {
         let next = self.model.processes[by].life.next;
-        // Far enough ahead that events seldom overtake it.
+        // Far enough ahead that events rarely overtake it.
         let sequence = (next + self.dice.below(20)).saturating_sub(1).max(1);
         let shard = self.dice.any_shard();
         self.note(format!("{} begins to stage {shard:?} at {sequence}", self.model.processes[by].name));
@@ -37,7 +37,7 @@ impl World {
     pub(super) async fn stage_more(&mut self, index: usize) {
         let shard = self.staged[index].1.shard;
         let covered: Vec<u64> = self.dice.guilds.iter().copied().filter(|number| covers(shard, *number)).collect();
-        // The same guild may come again, in this piece or in another.
+        // The same guild may appear again, in this piece or in another.
         let count = self.dice.below(2 * covered.len() as u64);
         let lines: Vec<Value> = (0..count).map(|_| self.dice.guild_line(self.dice.pick(&covered))).collect();
         self.note(format!("staged for {shard:?}\n{}", ndjson(&lines)));
@@ -56,7 +56,7 @@ impl World {
         let committed = self.app.app.store.commit_snapshot(snapshot, self.now()).await.unwrap();
         let expected = match self.model.commit(&staged) {
             Expected::Refused { next, .. } => Committed::Outdated { next },
-            Expected::Taken { next, foreign, .. } => match foreign.owner {
+            Expected::Accepted { next, unowned, .. } => match unowned.owner {
                 Some(owner) => Committed::Outranked { next, owner: self.instance(owner) },
                 None => Committed::Replaced { next },
             },

@@ -1,4 +1,4 @@
-//! The real binary, as an operator runs it.
+//! The real binary, as run by an operator.
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -12,20 +12,20 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{CLIENT_SECRET, Client, Folder, ORIGIN, PATIENT, eventually, suite_log};
 
-/// A command of the binary in an environment of its own.
+/// A command of the binary with a clean environment.
 pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bot-companion"));
     command.env_clear().args(arguments).stdin(Stdio::null());
     command
 }
 
-/// Runs a command to its end, apart from the runtime, on which the provider may have to answer it.
+/// Runs a command to its end, outside the runtime, on which the provider may have to answer it.
 pub async fn run(mut command: Command) -> Output {
     tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
 }
 
-/// The same command with a user, mounts and a network of its own, after this script: a place to fill a disk, take rights away or have the
-/// default ports. `None` where the system does not allow that.
+/// The same command with its own user, mounts and network, after this script: a place to fill a disk, remove permissions or use
+/// the default ports. `None` if the system does not allow that.
 #[expect(clippy::print_stdout, reason = "a test that cannot run here says so")]
 pub fn confined(script: &str, unshared: &[&str], command: &Command) -> Option<Command> {
     let unshare = |arguments: &[&str]| {
@@ -46,12 +46,12 @@ pub fn confined(script: &str, unshared: &[&str], command: &Command) -> Option<Co
     Some(confined)
 }
 
-/// Sends a signal to a child that nobody has waited for yet.
+/// Sends a signal to a child that has not been waited for.
 pub fn send_signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// Writes a configuration for this provider into the folder, with these settings over it, and gives its path.
+/// Writes a configuration for this provider into the folder, with these settings added, and returns its path.
 pub fn config_file(folder: &Folder, sandbox: &Sandbox, settings: &str) -> PathBuf {
     let path = folder.path().join("companion.toml");
     let text = format!(
@@ -73,7 +73,7 @@ pub fn config_file(folder: &Folder, sandbox: &Sandbox, settings: &str) -> PathBu
         base_url = sandbox.base_url(),
     );
     std::fs::write(&path, text).unwrap();
-    // It holds a secret.
+    // It contains a secret.
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
     path
 }
@@ -89,14 +89,14 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts it, with all it logs in the suite's logs, and waits until it says where it listens.
+    /// Starts it, logging to the suite's logs, and waits until it says where it listens.
     pub async fn start(command: Command) -> Self {
         let mut running = Self::spawn(command);
         running.listens().await;
         running
     }
 
-    /// Starts it, with all it logs in the suite's logs.
+    /// Starts it, logging to the suite's logs.
     pub fn spawn(command: Command) -> Self {
         Self::spawn_with(command, "trace")
     }
@@ -135,7 +135,6 @@ impl Running {
         after.split_once('/')?.0.parse().ok()
     }
 
-    /// The process's id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -164,12 +163,11 @@ impl Running {
         self.signal(Signal::TERM);
     }
 
-    /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
         send_signal(&self.child, signal);
     }
 
-    /// Tells it to reload, and waits until it has: it logs this line one more time than before.
+    /// Tells it to reload, and waits until it has, which adds one more of this line to the log.
     pub async fn reload(&self, line: &str) {
         let count = || self.logged().matches(line).count();
         let before = count();
@@ -191,7 +189,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may already have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! A process of the bot, as the feed sees one.
+//! A bot process, as the feed sees it.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,12 +13,12 @@ use store::BotKey;
 use super::client::{Answer, Call, Client};
 use super::{START, TestApp};
 
-/// Deletes what the feed has stored of guilds and premium; people and keys stay: a service restored from the day of its installation.
+/// Deletes the feed's guilds and premium; people and keys stay, as if restored from the day of installation.
 pub const EMPTIED: &str = "DELETE FROM guilds; DELETE FROM guild_staff; DELETE FROM subscription_guilds;
     DELETE FROM subscriptions; DELETE FROM instances; DELETE FROM shards; DELETE FROM feed_instances;
     DELETE FROM feed_own_shards; DELETE FROM feed_shards WHERE shard_count > 0; UPDATE feed_shards SET guilds = 0, member_sum = 0";
 
-/// A process of the bot with its key.
+/// A bot process with its key.
 #[derive(Clone)]
 pub struct Bot {
     client: Client,
@@ -28,7 +28,7 @@ pub struct Bot {
 }
 
 impl TestApp {
-    /// A process of the bot, with a key that was made for it.
+    /// A bot process with its own key.
     pub async fn bot(&self, instance: &str) -> Bot {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let key_id = format!("key{}", COUNT.fetch_add(1, Ordering::Relaxed));
@@ -38,7 +38,7 @@ impl TestApp {
         Bot { client: self.anon(), key, key_id, instance: instance.to_owned() }
     }
 
-    /// A process of the bot, with a key that the store has already.
+    /// A bot process with an existing key.
     pub fn bot_with(&self, key: &str, instance: &str) -> Bot {
         let key_id = "unknown".to_owned();
         Bot { client: self.anon(), key: SecretString::from(key), key_id, instance: instance.to_owned() }
@@ -46,12 +46,12 @@ impl TestApp {
 }
 
 impl Bot {
-    /// The same bot's other process.
+    /// Another process of the same bot.
     pub fn other(&self, instance: &str) -> Self {
         Self { instance: instance.to_owned(), ..self.clone() }
     }
 
-    /// The same process, speaking to another replica.
+    /// The same process, talking to another replica.
     pub fn at(&self, app: &TestApp) -> Self {
         Self { client: app.anon(), ..self.clone() }
     }
@@ -61,7 +61,7 @@ impl Bot {
         self.client.call(method, path).header("Authorization", bearer)
     }
 
-    /// A call that carries a number.
+    /// A numbered call.
     pub fn numbered(&self, method: Method, path: &str, sequence: u64) -> Call {
         let call = self.call(method, path).header("Feed-Instance", &self.instance);
         call.header("Feed-Sequence", sequence.to_string())
@@ -80,7 +80,7 @@ impl Bot {
         self.numbered(Method::PUT, "/bot/subscriptions", sequence).body(snapshot(subscriptions)).send().await
     }
 
-    /// Says that it lives, and since when.
+    /// Reports that it is alive, and since when.
     pub async fn beats(&self, started_at: u64, shard_count: u32) -> Answer {
         let shards: Vec<Value> = (0..shard_count).map(|id| json!({"id": id, "latency": 40})).collect();
         let report = json!({"instance": self.instance, "started_at": started_at, "memory": 1_000_000,

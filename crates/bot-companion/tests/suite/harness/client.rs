@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 
 use super::{PATIENCE, documented};
 
-/// Somebody who calls the service.
+/// Someone who calls the service.
 #[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
@@ -20,10 +20,9 @@ pub struct Client {
     token: Option<String>,
 }
 
-/// A request in the making.
+/// A request under construction.
 pub struct Call(reqwest::RequestBuilder);
 
-/// What came back.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -36,7 +35,7 @@ impl Client {
     pub fn new(base: String) -> Self {
         let http = reqwest::Client::builder()
             .no_proxy()
-            // A turned clock makes idle connections overdue; one that is reused could be closed under the next request.
+            // Moving the clock makes idle connections overdue, and a reused one could be closed during the next request.
             .pool_max_idle_per_host(0)
             .redirect(reqwest::redirect::Policy::none())
             // The service's certificate is made for the test.
@@ -76,7 +75,7 @@ impl Client {
         self.call(Method::GET, path).send().await
     }
 
-    /// The guilds, which must be there.
+    /// The guilds, which must be available.
     pub async fn guilds(&self) -> Vec<Value> {
         let answer = self.get("/guilds").await;
         assert_eq!(answer.status, 200, "{}", answer.text());
@@ -102,7 +101,7 @@ impl Call {
         self.0.send().await.unwrap().status().as_u16()
     }
 
-    /// The answer, which must be as the OpenAPI document says.
+    /// The answer, which must match the OpenAPI document.
     pub async fn try_send(self) -> reqwest::Result<Answer> {
         let (client, request) = self.0.build_split();
         let request = request?;
@@ -120,7 +119,7 @@ impl Call {
 }
 
 impl Call {
-    /// Opens a live stream, which must be there.
+    /// Opens a live stream, which must succeed.
     pub async fn open(self) -> LiveStream {
         let response = self.0.send().await.unwrap();
         assert_eq!(response.status(), 200);
@@ -128,7 +127,6 @@ impl Call {
     }
 }
 
-/// A live stream that somebody reads.
 pub struct LiveStream {
     pub headers: HeaderMap,
     response: reqwest::Response,
@@ -181,7 +179,7 @@ impl Answer {
         text
     }
 
-    /// The whole envelope, after checking what is true of every one.
+    /// The whole envelope, after checking what holds for every one.
     pub fn envelope(&self) -> Value {
         let envelope: Value = serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.text()));
         assert_eq!(self.header("content-type"), "application/json");
@@ -199,7 +197,7 @@ impl Answer {
         self.envelope()["data"].clone()
     }
 
-    /// The stable code of an error, after checking what is true of every error.
+    /// The stable code of an error, after checking what holds for every error.
     pub fn error(&self) -> String {
         let data = self.data();
         assert!(self.status >= 400, "no error: {}", self.text());
@@ -208,7 +206,7 @@ impl Answer {
         data["error"].as_str().unwrap().to_owned()
     }
 
-    /// Checks that this is that error, and gives it back for a closer look.
+    /// Checks that this is that error, and returns it for a closer look.
     #[track_caller]
     pub fn refused(self, status: u16, error: &str) -> Self {
         assert_eq!((self.status, self.error().as_str()), (status, error), "{}", self.text());
@@ -232,7 +230,7 @@ impl Answer {
     }
 }
 
-/// Sends these very bytes on a fresh connection and gives all that comes back until the service closes it.
+/// Sends exactly these bytes on a new connection and returns everything that comes back until the service closes it.
 pub async fn raw(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(bytes).await.unwrap();
@@ -242,12 +240,12 @@ pub async fn raw(address: SocketAddr, bytes: &[u8]) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// The names of these guilds, in their order.
+/// The names of these guilds, in order.
 pub fn names(guilds: &[Value]) -> Vec<&str> {
     guilds.iter().map(|entry| entry["name"].as_str().unwrap()).collect()
 }
 
-/// The permission keys that are true in this entry, in the specification's order, after checking that all keys are there.
+/// The permissions that are true in this entry, in the specification's order, after checking that all keys are present.
 pub fn true_keys(entry: &Value) -> Vec<&'static str> {
     let keys = entry["permissions"].as_object().unwrap();
     assert_eq!(keys.len(), Permission::ALL.len());

@@ -1,4 +1,4 @@
-//! What the bot says, in few words.
+//! Short helpers for what the bot sends.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use provider::sandbox::PersonGuild;
 use super::TestApp;
 
 impl TestApp {
-    /// The bot says this, and it is acknowledged.
+    /// The bot sends this, and it is acknowledged.
     pub async fn bot_says(&self, changes: impl IntoIterator<Item = Change>) {
         self.app.store.apply(changes.into_iter().collect()).await.unwrap();
     }

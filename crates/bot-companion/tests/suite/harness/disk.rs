@@ -1,4 +1,4 @@
-//! A store that fails under the running service, and comes back: SQLite loses its log, PostgreSQL lets nobody in.
+//! A store that fails under the running service, and comes back: SQLite loses its log, PostgreSQL refuses connections.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -8,14 +8,14 @@ use rusqlite::Connection;
 
 use super::{TestApp, eventually, on_postgres};
 
-/// What lies under a service's store.
+/// What is under a service's store.
 pub struct Disk<'a> {
     app: &'a TestApp,
-    /// Of SQLite.
+    /// For SQLite.
     files: Option<Files>,
 }
 
-/// The write-ahead log, and somebody else who uses the database.
+/// The write-ahead log, and another user of the database.
 struct Files {
     log: File,
     beside: Connection,
@@ -26,7 +26,7 @@ struct Files {
 pub struct Lost(Vec<u8>);
 
 impl<'a> Disk<'a> {
-    /// To be called before anything is asked for that is to stay in memory.
+    /// Call this before requesting anything that should stay in memory.
     pub async fn under(app: &'a TestApp) -> Self {
         let disk = Self { app, files: (!on_postgres()).then(|| Files::of(&app.folder.file())) };
         disk.noticed().await;
@@ -45,7 +45,7 @@ impl<'a> Disk<'a> {
         Lost(lost)
     }
 
-    /// All works again with all that was there, and the service has noticed.
+    /// Everything works again with all its data, and the service has noticed.
     pub async fn recovers(&self, lost: Lost) {
         match &self.files {
             Some(files) => files.restored(&lost.0),
@@ -55,7 +55,7 @@ impl<'a> Disk<'a> {
         eventually("the cache is valid again", async || !self.app.app.freshness.is_suspended()).await;
     }
 
-    /// Before each write to SQLite the service looks whether somebody else has written.
+    /// Before each write to SQLite, the service checks whether someone else has written.
     async fn noticed(&self) {
         eventually("a write succeeds", async || self.app.app.store.note_seen(vec![]).await.is_ok()).await;
     }
@@ -70,10 +70,10 @@ impl Files {
         Self { log, beside }
     }
 
-    /// The log is lost.
+    /// Loses the log.
     fn lost(&self) -> Vec<u8> {
-        // The service caches pages until somebody else commits. The log must be lost before that: a reader who comes in
-        // between would learn that there was a change and nothing more.
+        // The service caches pages until someone else commits. The log must be lost before that: a reader in between would only
+        // learn that there was a change.
         self.beside.execute_batch("BEGIN IMMEDIATE; UPDATE counter SET value = value + 1").unwrap();
         let before = content(&self.log);
         self.log.set_len(0).unwrap();
@@ -86,7 +86,7 @@ impl Files {
 
     fn restored(&self, lost: &[u8]) {
         self.log.write_all_at(lost, 0).unwrap();
-        // What was read of the log while it was being lost is forgotten.
+        // What was read from the log while it was being lost is forgotten.
         self.beside.execute_batch("UPDATE counter SET value = value + 1").unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! Compares what the service answers with its OpenAPI document. Every request of the suite's client is looked at.
+//! Compares the service's answers with its OpenAPI document. Every request of the suite's client is checked.
 
 use std::sync::OnceLock;
 
@@ -13,7 +13,7 @@ pub fn document() -> &'static Value {
     DOCUMENT.get_or_init(|| serde_json::from_str(&service::http::document()).unwrap())
 }
 
-/// What a part of the document stands for: itself, or what it refers to.
+/// The part itself, or what it refers to.
 pub fn resolve(part: &'static Value) -> &'static Value {
     match part["$ref"].as_str() {
         Some(target) => document().pointer(&target[1..]).unwrap_or_else(|| panic!("{target} leads nowhere")),
@@ -28,7 +28,7 @@ pub fn error_codes(response: &'static Value) -> Vec<&'static str> {
     data["properties"]["error"]["enum"].as_array().unwrap().iter().map(|code| code.as_str().unwrap()).collect()
 }
 
-/// The operation that a request is for; `None` if it is for no path of the document, or with another method.
+/// The operation that a request is for; `None` if the document does not have its path or method.
 fn operation(method: &Method, path: &str) -> Option<&'static Value> {
     let paths = document()["paths"].as_object().unwrap();
     let matches = |pattern: &str| {
@@ -41,10 +41,10 @@ fn operation(method: &Method, path: &str) -> Option<&'static Value> {
     item.get(method.as_str().to_lowercase())
 }
 
-/// Fails if the document does not say that this may be the answer: status, headers, error code and body.
+/// Fails if the document does not allow this answer: status, headers, error code and body.
 pub fn check(method: &Method, path: &str, answer: &Answer) {
     let Some(operation) = operation(method, path) else { return };
-    // The sandbox, and what a proxy says, are not in the document.
+    // The sandbox, and answers from a proxy, are not in the document.
     if !answer.has("x-request-id") {
         return;
     }

@@ -1,4 +1,4 @@
-//! The whole suite logs everything at `trace`, so that a look at the log afterwards can find a secret that slipped into it.
+//! The whole suite logs everything at `trace`, so that a check of the log afterwards can find a secret that slipped in.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -24,7 +24,6 @@ pub fn suite_log(name: &str) -> PathBuf {
 
 /// The last warnings and errors of all tests.
 static LAST: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
-/// How many are kept.
 const MOST: usize = 20;
 
 #[expect(clippy::print_stderr, reason = "the harness of tests shows it with the failure")]
@@ -38,7 +37,7 @@ pub(super) fn start() {
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             usual(panic);
-            // The log itself may be gone when somebody reads that a test has failed.
+            // The log itself may be gone by the time someone reads that a test has failed.
             let last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
             eprintln!(
                 "the last warnings in the log, of this test and others:\n{}",
@@ -48,7 +47,7 @@ pub(super) fn start() {
     });
 }
 
-/// Keeps each line that is written to it, and forgets the oldest.
+/// Keeps the last lines written to it.
 struct KeepLast;
 
 impl io::Write for KeepLast {

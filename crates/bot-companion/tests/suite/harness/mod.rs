@@ -41,13 +41,14 @@ pub(crate) use store::sqlite_only;
 pub use store::{Folder, on_postgres};
 pub use wire::{Wire, request};
 
-/// Where the manual clock stands at the start of a test.
+/// The manual clock's time at the start of a test.
 pub const START: Time = Time::from_seconds(1_800_000_000);
 /// The application's secret at the sandbox; the check of the suite's log looks for it.
 pub const CLIENT_SECRET: &str = "suite-client-secret";
-/// How long a test waits for what has to come. Only a test that fails waits this long, so it is more than any machine needs.
+/// How long a test waits for something that has to come. Only a failing test waits this long, so it is more than any machine
+/// needs.
 pub const PATIENCE: Duration = Duration::from_mins(5);
-/// The limits that run on real time, as long as they may be: no test depends on how fast the machine is, and one that is about a
+/// The limits that run on real time, as long as possible: no test depends on how fast the machine is, and one that is about a
 /// limit sets its own.
 const PATIENT: &str = r#"
     store.wait = "1m"
@@ -63,7 +64,7 @@ const PATIENT: &str = r#"
 /// The origin of the dashboard that the service is set up for.
 pub const ORIGIN: &str = "https://dashboard.example";
 
-/// A running service with its provider, on a clock that only the test turns.
+/// A running service with its provider, on a clock that only the test moves.
 pub struct TestApp {
     pub app: Arc<App>,
     pub sandbox: Arc<Sandbox>,
@@ -76,7 +77,6 @@ pub struct TestApp {
     running: JoinHandle<Result<(), server::MissingWorker>>,
 }
 
-/// How a test wants its service.
 pub struct Builder {
     layers: Vec<Layer>,
     clock: Clock,
@@ -104,12 +104,12 @@ impl TestApp {
         }
     }
 
-    /// Somebody without credentials.
+    /// Someone without credentials.
     pub fn anon(&self) -> Client {
         self.client.clone()
     }
 
-    /// Somebody who has just signed in with a fresh code of this person's.
+    /// Someone who has just signed in with a fresh code for this person.
     pub async fn user(&self, person: &str) -> Client {
         let answer = self.sign_in(&self.sandbox.issue_code(person)).await;
         assert_eq!(answer.status, 200, "{}", answer.text());
@@ -126,7 +126,7 @@ impl TestApp {
         assert!(self.app.background.drain(PATIENCE).await, "it goes on and on");
     }
 
-    /// Lets the wait of revocations pass, and sees that so many have reached the provider since it started.
+    /// Lets the revocations' wait pass, and checks that this many have reached the provider since it started.
     pub async fn revoked(&self, calls: usize) {
         self.clock.advance(REVOCATION_WAIT);
         while self.app.accounts.revoke_next().await.unwrap() {}
@@ -143,7 +143,7 @@ impl TestApp {
         }
     }
 
-    /// Stops the service and waits until it has; what it stored stays in the folder.
+    /// Stops the service and waits until it has stopped; its data stays in the folder.
     pub async fn stopped(mut self) -> Arc<Folder> {
         self.stop();
         (&mut self.running).await.unwrap().unwrap();
@@ -155,7 +155,7 @@ impl TestApp {
         self.replica_with("").await
     }
 
-    /// The same with these settings (TOML), which a replica does not share by itself.
+    /// The same with these settings (TOML), which a replica does not share by default.
     pub async fn replica_with(&self, settings: &str) -> Self {
         let mut builder = Self::builder().set(settings);
         builder.clock = self.clock.clone();
@@ -169,7 +169,7 @@ impl TestApp {
         self.restarted_after("SELECT 1", layers).await
     }
 
-    /// The same, and does this to the store in between.
+    /// The same, and runs these statements on the store in between.
     pub async fn restarted_after(self, statements: &str, layers: &[&str]) -> Self {
         let mut builder = Self::builder();
         builder.clock = self.clock.clone();
@@ -182,13 +182,12 @@ impl TestApp {
 }
 
 impl Builder {
-    /// With these settings (TOML) over the suite's own.
+    /// With these settings (TOML) on top of the suite's own.
     pub fn set(mut self, text: &str) -> Self {
         self.layers.push(Layer::new("test", text));
         self
     }
 
-    /// On this clock.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
@@ -199,13 +198,13 @@ impl Builder {
         Arc::clone(&self.folder)
     }
 
-    /// With one listening socket, so that connections are accepted in the order in which they were opened.
+    /// With one listening socket, so that connections are accepted in the order they were opened.
     pub fn one_socket(mut self) -> Self {
         self.one_socket = true;
         self
     }
 
-    /// With HTTPS, by a certificate made for this test.
+    /// With HTTPS, using a certificate made for this test.
     pub fn secure(mut self) -> Self {
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
         let (cert, key) = (self.folder.path().join("cert.pem"), self.folder.path().join("key.pem"));
@@ -268,7 +267,7 @@ impl Builder {
     }
 }
 
-/// A provider with the people of the demonstration, who have time by this clock.
+/// A provider with the demo people, on this clock.
 pub fn sandbox(clock: Clock) -> Arc<Sandbox> {
     let options = SandboxOptions {
         client_id: "suite".to_owned(),
@@ -281,7 +280,7 @@ pub fn sandbox(clock: Clock) -> Arc<Sandbox> {
     Sandbox::start(std::net::TcpListener::bind("127.0.0.1:0").unwrap(), options).unwrap()
 }
 
-/// Waits until something is true, by looking again and again; a test that waits in vain fails after [`PATIENCE`].
+/// Waits until something is true by checking repeatedly; a test that waits in vain fails after [`PATIENCE`].
 pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let patience = async {
         while !holds().await {
@@ -291,7 +290,7 @@ pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     soon(what, patience).await;
 }
 
-/// Waits for something that has to happen by itself; a test that waits in vain fails after [`PATIENCE`].
+/// Waits for something that has to happen on its own; a test that waits in vain fails after [`PATIENCE`].
 pub async fn soon<T>(what: &str, happens: impl Future<Output = T>) -> T {
     let happened = tokio::time::timeout(PATIENCE, happens).await;
     happened.unwrap_or_else(|_| panic!("never came about: {what}"))

@@ -1,4 +1,4 @@
-//! Checks JSON against the schemas of the OpenAPI document. A keyword that it does not know fails, so that none is skipped silently.
+//! Checks JSON against the schemas of the OpenAPI document. An unknown keyword fails, so that none is skipped silently.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::documented::resolve;
 
-/// Fails if the value is not as the schema says; `at` is its place in the body.
+/// Fails if the value does not match the schema; `at` is its location in the body.
 pub fn check(value: &Value, schema: &'static Value, at: &str) {
     let schema = resolve(schema).as_object().unwrap();
     for (keyword, expected) in schema {
@@ -38,7 +38,7 @@ pub fn check(value: &Value, schema: &'static Value, at: &str) {
                 names.for_each(|name| check(&name.as_str().into(), expected, &format!("{at}.{name}")));
                 true
             }
-            // The fields are looked at below.
+            // The fields are checked below.
             "properties" | "additionalProperties" | "description" | "deprecated" | "example" => true,
             _ => panic!("{at}: the check does not know `{keyword}`"),
         };
@@ -50,7 +50,7 @@ pub fn check(value: &Value, schema: &'static Value, at: &str) {
         match own.or_else(|| schema.get("additionalProperties")) {
             Some(Value::Bool(true)) => {}
             Some(schema @ Value::Object(_)) => check(field, schema, &at),
-            // JSON Schema would let it pass; a field of ours must be documented.
+            // JSON Schema would let it pass; our fields must be documented.
             _ => panic!("{at} is not documented"),
         }
     }

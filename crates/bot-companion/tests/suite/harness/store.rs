@@ -1,4 +1,4 @@
-//! The store of a test: an SQLite file in its folder, or a database of its own on the PostgreSQL server that the environment names.
+//! The store of a test: an SQLite file in its folder, or its own database on the PostgreSQL server that the environment names.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -19,9 +19,9 @@ use super::soon;
 const CHOICE: &str = "BOT_COMPANION_TEST_STORE";
 /// The URL of a server's maintenance database, with a role that may create others.
 const SERVER: &str = "BOT_COMPANION_TEST_POSTGRES";
-/// How long the server may take for what a test itself asks of it.
+/// How long the server may take for the test's own statements.
 const PATIENCE: Duration = super::PATIENCE;
-/// The key that replicas share; the check of the suite's log looks for it. It stands for `suite-key-material-of-32-bytes!!`.
+/// The key that replicas share; the check of the suite's log looks for it. It encodes `suite-key-material-of-32-bytes!!`.
 const KEY: &str = "suite:c3VpdGUta2V5LW1hdGVyaWFsLW9mLTMyLWJ5dGVzISE=";
 
 /// The URL of the server, if the suite runs on PostgreSQL.
@@ -52,10 +52,10 @@ macro_rules! sqlite_only {
 }
 pub(crate) use sqlite_only;
 
-/// A folder that is removed with the last who uses it, and the store with it.
+/// A folder that is removed with its last user, together with the store.
 pub struct Folder {
     folder: TestFolder,
-    /// Made when it is first asked for: many tests need none.
+    /// Created on first use, because many tests need none.
     database: OnceLock<String>,
 }
 
@@ -64,7 +64,7 @@ impl Folder {
         Self { folder: TestFolder::new(), database: OnceLock::new() }
     }
 
-    /// On the disk, for a test about what survives.
+    /// On disk, for a test about what survives.
     pub fn on_disk() -> Self {
         Self { folder: TestFolder::new_in(Path::new(env!("CARGO_TARGET_TMPDIR"))), database: OnceLock::new() }
     }
@@ -73,11 +73,11 @@ impl Folder {
         self.folder.root()
     }
 
-    /// The settings that lead the service to this folder's store.
+    /// The settings that point the service to this folder's store.
     pub fn store_settings(&self) -> String {
         match self.url() {
             None => format!("store.url = \"sqlite:{}\"", self.file().display()),
-            // Few connections, because many tests share the server; and on a busy machine it may take its time for each.
+            // Few connections, because many tests share the server; and on a busy machine each may take its time.
             Some(url) => {
                 let mark = if url.contains('?') { '&' } else { '?' };
                 format!(
@@ -87,7 +87,7 @@ impl Folder {
         }
     }
 
-    /// Makes the store, unless there is one. The service could do so itself, but every migration takes its time.
+    /// Creates the store, unless there is one. The service could do so itself, but migrations take time.
     pub fn make_store(&self) {
         if server().is_none() && !self.file().exists() {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.file()).unwrap();
@@ -95,7 +95,7 @@ impl Folder {
         }
     }
 
-    /// Puts a store of another release in place: the file and its key, or what the statements make.
+    /// Puts another release's store in place: the file and its key, or what the statements create.
     pub async fn adopt(&self, file: &[u8], key: &str, statements: &str) {
         match self.url() {
             None => {
@@ -119,7 +119,6 @@ impl Folder {
         }
     }
 
-    /// How many rows a table has.
     pub async fn count(&self, table: &str) -> usize {
         let sql = format!("SELECT count(*) FROM {table}");
         let count: i64 = match self.url() {
@@ -129,7 +128,7 @@ impl Folder {
         usize::try_from(count).unwrap()
     }
 
-    /// All that is stored: of SQLite the files, the write-ahead log included; of PostgreSQL every row.
+    /// Everything stored: SQLite's files including the write-ahead log, or every row in PostgreSQL.
     pub fn at_rest(&self) -> Vec<u8> {
         let Some(url) = self.url() else {
             let files = std::fs::read_dir(self.path()).unwrap().map(|file| file.unwrap().path());
@@ -137,7 +136,7 @@ impl Folder {
         };
         apart(async move {
             let client = connect(&url).await.unwrap();
-            // Bytes that are letters show as such.
+            // Bytes that are letters show as letters.
             client.batch_execute("SET bytea_output = escape").await.unwrap();
             let tables = client.query("SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'", &[]);
             let mut text = String::new();
@@ -151,7 +150,7 @@ impl Folder {
         .unwrap()
     }
 
-    /// The key that encrypts the provider's tokens, as the service is given it or made it.
+    /// The key that encrypts the provider's tokens, configured or created by the service.
     pub fn key(&self) -> String {
         match server() {
             None => std::fs::read_to_string(self.folder.path("data.db.key")).unwrap(),
@@ -176,7 +175,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         if let (Some(server), Some(name)) = (server(), self.database.get()) {
-            // The test may be failing already, and what is left goes with the server.
+            // The test may already be failing, and what is left goes with the server.
             let _ = ask(server, &format!("DROP DATABASE {name} WITH (FORCE)"));
         }
     }
@@ -194,7 +193,7 @@ fn at(server: &str, database: &str) -> String {
     format!("{host}/{database}?{query}").trim_end_matches('?').to_owned()
 }
 
-/// A database with the newest schema and nothing in it, of which a copy is made faster than a new one. One per process.
+/// An empty database with the newest schema, because copying it is faster than creating one. One per process.
 fn template(server: &str) -> &'static str {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| {
@@ -211,7 +210,7 @@ fn template(server: &str) -> &'static str {
     })
 }
 
-/// A file with the newest schema and nothing in it.
+/// An empty file with the newest schema.
 static SQLITE_TEMPLATE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let folder = TestFolder::new();
     let file = folder.path("template.db");
@@ -225,7 +224,7 @@ static SQLITE_TEMPLATE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     std::fs::read(file).unwrap()
 });
 
-/// Runs statements, each by itself, in this database.
+/// Runs statements one by one in this database.
 fn ask(url: &str, statements: &str) -> Result<(), String> {
     let (url, statements) = (url.to_owned(), statements.to_owned());
     apart(async move {
@@ -240,7 +239,7 @@ async fn connect(url: &str) -> Result<Client, String> {
     Ok(client)
 }
 
-/// Runs this on a runtime of its own, because the test's may be about to end. Nobody waits for ever.
+/// Runs this on its own runtime, because the test's may be about to end. Nobody waits forever.
 fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T, String> {
     let (done, result) = mpsc::channel();
     std::thread::spawn(move || {
@@ -255,7 +254,7 @@ fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> R
 pub struct TableLock(#[expect(dead_code, reason = "its end is what counts")] mpsc::Sender<()>);
 
 impl Folder {
-    /// Blocks writes to the sessions until the lock is dropped; reads go on.
+    /// Blocks writes to the sessions until the lock is dropped; reads continue.
     pub async fn keep_out(&self) -> TableLock {
         self.hold("LOCK TABLE sessions IN SHARE MODE").await
     }
@@ -288,13 +287,13 @@ impl Folder {
         TableLock(release)
     }
 
-    /// Where connections that are made from now on look for what is not named in full. Only PostgreSQL has such a thing.
+    /// Where new connections look for unqualified names. Only PostgreSQL has this.
     pub async fn set_search_path(&self, path: &str) {
         let (server, name) = (server().unwrap(), self.database.get().unwrap());
         run(server.to_owned(), format!("ALTER DATABASE {name} SET search_path = {path}")).await;
     }
 
-    /// Shuts the service out of its database, or lets it in again. Only PostgreSQL can.
+    /// Locks the service out of its database, or lets it in again. Only PostgreSQL can do this.
     pub async fn let_in(&self, yes: bool) {
         let (server, name) = (server().unwrap(), self.database.get().unwrap());
         run(server.to_owned(), format!("ALTER DATABASE {name} WITH ALLOW_CONNECTIONS {yes}")).await;
@@ -304,7 +303,7 @@ impl Folder {
         }
     }
 
-    /// How many of the service's connections wait for a lock in a statement that begins like this.
+    /// How many of the service's connections wait for a lock in a statement that starts like this.
     pub(super) async fn waiting(&self, statement: &'static str) -> usize {
         let url = self.url().unwrap();
         let found = tokio::task::spawn_blocking(move || {
@@ -322,13 +321,13 @@ impl Folder {
         self.url().unwrap()
     }
 
-    /// The URL of the database, if it is one of PostgreSQL's.
+    /// The URL of the database, if it is PostgreSQL's.
     fn url(&self) -> Option<String> {
         server().map(|server| at(server, self.database(server)))
     }
 }
 
-/// Runs statements apart from the test's runtime, on which the service has to go on meanwhile.
+/// Runs statements outside the test's runtime, on which the service has to keep running.
 async fn run(url: String, statements: String) {
     tokio::task::spawn_blocking(move || ask(&url, &statements)).await.unwrap().unwrap();
 }

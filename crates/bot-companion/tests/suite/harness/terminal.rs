@@ -1,4 +1,4 @@
-//! A terminal at which a test types.
+//! A terminal that a test types at.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-/// Runs a command at a terminal, types these lines one after the other, each when its question is there, and gives all that was shown.
+/// Runs a command at a terminal, types each of these lines when its question appears, and returns everything shown.
 pub fn typed(mut command: Command, lines: &[(&str, &str)]) -> (i32, String) {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&terminal).unwrap();
@@ -14,7 +14,7 @@ pub fn typed(mut command: Command, lines: &[(&str, &str)]) -> (i32, String) {
     let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
     let side = || File::options().read(true).write(true).open(&name).unwrap();
     let mut child = command.stdin(side()).stdout(side()).stderr(Stdio::from(side())).spawn().unwrap();
-    // Only the child has the other side open, so that the end of it is the end of what is shown.
+    // Only the child has the other side open, so that its end is the end of the output.
     drop(command);
     let (mut terminal, mut shown) = (File::from(terminal), Vec::new());
     let mut wait_for = |terminal: &mut File, text: &str| {
@@ -26,7 +26,7 @@ pub fn typed(mut command: Command, lines: &[(&str, &str)]) -> (i32, String) {
             }
             match terminal.read(&mut bytes) {
                 Ok(read @ 1..) => shown.extend_from_slice(&bytes[..read]),
-                // A terminal whose other side is closed gives an error.
+                // A terminal whose other side is closed returns an error.
                 _ => return,
             }
         }

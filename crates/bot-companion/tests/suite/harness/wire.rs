@@ -1,4 +1,4 @@
-//! A connection of which every byte is the test's own, for what no real client would do.
+//! A connection whose every byte the test controls, for what no real client would do.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use tokio::net::TcpStream;
 
 use super::{Answer, PATIENCE, TestApp};
 
-/// How long the service may take to see that the clock was turned, before it is turned again.
+/// How long the service may take to notice that the clock moved, before it is moved again.
 const NOTICED: Duration = Duration::from_secs(3);
 
 /// A bare connection to the service.
 pub struct Wire {
     stream: TcpStream,
-    /// What has arrived and was not asked for yet.
+    /// What has arrived but was not requested yet.
     unread: Vec<u8>,
 }
 
@@ -71,7 +71,7 @@ impl Wire {
         Some(Answer { status, headers, body: Vec::new(), version: reqwest::Version::HTTP_11 })
     }
 
-    /// The next whole answer; `None` if the service closed the connection instead. An answer that breaks off fails the test.
+    /// The next whole answer; `None` if the service closed the connection instead. An incomplete answer fails the test.
     pub async fn answer(&mut self) -> Option<Answer> {
         let head = self.head().await?;
         let length = if head.has("content-length") { head.header("content-length").parse().unwrap() } else { 0 };
@@ -81,14 +81,14 @@ impl Wire {
         Some(Answer { body: self.unread.drain(..length).collect(), ..head })
     }
 
-    /// All that still comes until the service closes the connection.
+    /// Everything else that comes until the service closes the connection.
     pub async fn rest(mut self) -> String {
         while self.receive().await {}
         String::from_utf8_lossy(&self.unread).into_owned()
     }
 
-    /// Turns the clock in steps until the service closes the connection, at most this many times. Several, because the wait
-    /// begins when the service sees the connection, which may be after the first turn.
+    /// Moves the clock in steps until the service closes the connection, at most this many times. Several, because the wait
+    /// begins when the service sees the connection, which may be after the first step.
     pub async fn sent_away(&mut self, app: &TestApp, step: Duration, times: usize) {
         for turn in 1..=times {
             app.clock.advance(step);
@@ -101,14 +101,14 @@ impl Wire {
         panic!("the connection is still open after {:?}", step * u32::try_from(times).unwrap());
     }
 
-    /// Reads what there is; `false` at the end, which a reset is as good as.
+    /// Reads what there is; `false` at the end, or after a reset.
     async fn receive(&mut self) -> bool {
         let read = tokio::time::timeout(2 * PATIENCE, self.stream.read_buf(&mut self.unread));
         matches!(read.await.expect("neither a byte nor the end came"), Ok(count) if count > 0)
     }
 }
 
-/// A request's bytes, with these further headers (each with its line's end).
+/// A request's bytes, with these extra headers (each with its line end).
 pub fn request(method: &str, path: &str, headers: &str) -> String {
     format!("{method} {path} HTTP/1.1\r\nHost: suite\r\n{headers}\r\n")
 }

@@ -1,4 +1,4 @@
-//! Compares what the service shows after a kill with what the recorder's model says.
+//! Compares what the service shows after a kill with the recorder's model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::harness::{Client, PATIENCE};
 type Parts = BTreeMap<String, Value>;
 
 impl Recorder {
-    /// After a kill: everything acknowledged is there, and the request without an answer wholly or not at all.
+    /// After a kill: everything acknowledged is there, and the request without an answer either completely or not at all.
     pub async fn check(
         &mut self,
         client: &Client,
@@ -51,14 +51,15 @@ impl Recorder {
             format!("\n  {name}: {seen}\n    acknowledged: {before}\n    under way: {after}")
         });
         let told = format!("{place}:{}", told.collect::<String>());
-        // Some parts as before and the others as after the request under way are a half of it, and so are its first events.
+        // Some parts as before and others as after the unanswered request means that it was half applied, and so do only its
+        // first events.
         let is_mixed =
             names.iter().all(|name| [&before, after].map(|parts| of(parts, name)).contains(&of(&seen, name)));
         let is_half = is_mixed || self.is_some_of_pending(&seen);
         if is_half { findings.half_applied.push(told) } else { findings.lost.push(told) }
     }
 
-    /// Whether this is what is shown if only some of the pending events were applied.
+    /// Whether this is what shows if only some of the pending events were applied.
     fn is_some_of_pending(&self, seen: &Parts) -> bool {
         let without_numbers = |mut parts: Parts| {
             parts.retain(|name, _| !name.starts_with("next of "));
@@ -121,19 +122,19 @@ impl Recorder {
         self.call(client, Method::GET, "/bot/state").send().await.data()
     }
 
-    /// The models of which nothing that is shown tells the right one.
+    /// The models that nothing visible can tell apart.
     fn possible(&self) -> impl Iterator<Item = &Model> {
         let pending = self.pending.as_ref().map(|(_, after)| after).filter(|_| self.is_uncertain);
         std::iter::once(&self.model).chain(pending)
     }
 
-    /// Whether the guilds are counted right, also those that nobody sees.
+    /// Whether the guilds are counted correctly, including those that nobody sees.
     async fn miscount_of_unseen(&mut self, client: &Client, state: &Value) -> Option<String> {
         if self.possible().all(|model| self.counts_once(model)) {
             return self.miscount_in(state);
         }
-        // Until all is cleaned up, guilds that have moved to another shard count twice. Mostly that is not waited for, so that kills
-        // come before its end, too.
+        // Until everything is cleaned up, guilds that have moved to another shard count twice. Usually this is not waited for,
+        // so that some kills come before its end.
         if self.dice.one_in(3) {
             let settled = timeout(PATIENCE, self.settle(client)).await;
             return settled.err().map(|_| format!("the guilds are not {}, for good", self.model.guilds.len()));
@@ -142,17 +143,17 @@ impl Recorder {
         (counted < least).then(|| format!("{counted} guilds are counted, and there are {least}"))
     }
 
-    /// Waits until all is cleaned up and the guilds are counted right.
+    /// Waits until everything is cleaned up and the guilds are counted correctly.
     async fn settle(&mut self, client: &Client) {
         while self.miscount(client).await.is_some() {
             sleep(Duration::from_millis(10)).await;
         }
     }
 
-    /// How the number of guilds that the service counts differs from that of the model, when all is cleaned up.
+    /// How the service's guild count differs from the model's, once everything is cleaned up.
     pub async fn miscount(&mut self, client: &Client) -> Option<String> {
         let wrong = self.miscount_in(&self.state(client).await);
-        // What counts twice makes the number larger, so that the right one tells that nothing does.
+        // Duplicates make the number larger, so the right number means that there are none.
         self.is_counted_once |= wrong.is_none() && !self.is_uncertain;
         wrong
     }
@@ -164,7 +165,7 @@ impl Recorder {
     }
 }
 
-/// The shards of the recorder: those with odd ids.
+/// The recorder's shards: those with odd IDs.
 fn own_shards(state: &Value) -> impl Iterator<Item = &Value> {
     let shards = state["shards"].as_array().unwrap().iter();
     shards.filter(|shard| !shard["shard_id"].as_u64().unwrap().is_multiple_of(2))

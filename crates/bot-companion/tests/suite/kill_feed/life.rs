@@ -1,4 +1,4 @@
-//! One life of the service, from its start to its kill, with all that happens meanwhile.
+//! One life of the service, from its start to its kill, with everything that happens in between.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -26,12 +26,12 @@ impl Findings {
     }
 }
 
-/// What those who use one life of the service share.
+/// What the users of one life of the service share.
 pub struct Life {
     pub findings: RefCell<Findings>,
     /// What the recorder's guilds look like after each of its requests.
     pub versions: RefCell<Vec<Version>>,
-    /// The index of the version that was acknowledged last.
+    /// The index of the last acknowledged version.
     pub acknowledged: Cell<usize>,
     /// A request was acknowledged, or none will be.
     pub first: Notify,
@@ -39,14 +39,14 @@ pub struct Life {
 }
 
 impl Life {
-    /// A request got no answer, which is right only after the kill.
+    /// A request got no answer, which is only right after the kill.
     pub fn note_break(&self, what: &str) {
         if !self.is_killed.get() {
             self.findings.borrow_mut().other.push(format!("{what} broke before the kill"));
         }
     }
 
-    /// Whether what is shown to this person is one of the versions since the one that was acknowledged last before the read.
+    /// Whether what this person sees is one of the versions since the last one acknowledged before the read.
     fn explains(&self, name: &str, user: u64, acknowledged: usize, shown: &[Value]) -> bool {
         let versions = self.versions.borrow();
         let (older, possible) = versions.split_at(acknowledged);
@@ -116,7 +116,7 @@ pub async fn run(site: &mut Site, recorder: &mut Recorder, findings: &mut Findin
     site.visitors.drain(..old);
 }
 
-/// Everything that was acknowledged before the last kill is there.
+/// Asserts that everything acknowledged before the last kill is there.
 pub async fn check(site: &Site, recorder: &mut Recorder, client: &Client, findings: &mut Findings) {
     let place = format!("after kill {}", site.kills);
     site.check_sessions(client, &place, findings).await;
@@ -125,7 +125,8 @@ pub async fn check(site: &Site, recorder: &mut Recorder, client: &Client, findin
     }
 }
 
-/// Reads until the service is gone. What is acknowledged is in the next read, and a read never shows a half. Gives how often.
+/// Reads until the service is gone. Acknowledged changes are in the next read, and a read never shows a half. Returns how
+/// often.
 async fn read(client: &Client, people: &[(&str, u64, String)], life: &Life) -> u64 {
     for count in 0_usize.. {
         let (name, user, token) = &people[count % people.len()];
@@ -149,7 +150,7 @@ async fn read(client: &Client, people: &[(&str, u64, String)], life: &Life) -> u
     unreachable!("there is no end to numbers")
 }
 
-/// Signs in until the service is gone; gives the sessions that were acknowledged.
+/// Signs in until the service is gone, and returns the acknowledged sessions.
 async fn keep_signing_in(client: &Client, site: &Site, life: &Life) -> Vec<String> {
     let mut sessions = Vec::new();
     while let Some(token) = sign_in(client, &site.provider.issue_code("newcomer")).await {

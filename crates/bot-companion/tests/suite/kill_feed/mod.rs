@@ -1,11 +1,11 @@
-//! The service is killed (SIGKILL) again and again while two bots feed it, and started again on the same data. Nothing that was
-//! acknowledged may be lost, nothing may be half-applied, and what a kill has cut off must heal without help.
+//! The service is killed (SIGKILL) over and over while two bots feed it, and started again on the same data. Nothing
+//! acknowledged may be lost, nothing may be half-applied, and what a kill has cut off must recover without help.
 //!
-//! The *recorder* speaks the feed itself, one request at a time, says what the generator of `crate::feed_model` makes up, and
-//! compares what is shown with the model. The other bot reports through the Python SDK (`tests/system/pretend_bot.py`). People sign in
-//! and read at the same time.
+//! The *recorder* speaks the feed directly, one request at a time, sends what the generator of `crate::feed_model` makes up,
+//! and compares what is shown with the model. The other bot reports through the Python SDK (`tests/system/pretend_bot.py`).
+//! People sign in and read at the same time.
 //!
-//! `tests/system/kill-feed` runs this, and says what can be set.
+//! `tests/system/kill-feed` runs this, and documents the options.
 
 mod checks;
 mod life;
@@ -26,7 +26,7 @@ use tokio::time::{Instant, timeout};
 use crate::feed_model::setting;
 use crate::harness::PATIENCE;
 
-/// After so many kills, both bots rest and the service has to show exactly what they said.
+/// After this many kills, both bots rest and the service has to show exactly what they sent.
 const KILLS_PER_REPORT: u64 = 20;
 
 fn say(text: &str) {
@@ -34,7 +34,7 @@ fn say(text: &str) {
     writeln!(out, "{text}").and_then(|()| out.flush()).unwrap();
 }
 
-/// How it went; printed at the end, however that comes.
+/// The results, printed at the end, whatever happens.
 struct Summary {
     seed: u64,
     kills: u64,
@@ -55,7 +55,7 @@ impl Drop for Summary {
             say(&format!("again with KILL_SEED={}", self.seed));
         }
         match std::env::var_os("KILL_SUMMARY") {
-            // The script prints it after all that the test runner has to say.
+            // The script prints it after the test runner's output.
             Some(file) => std::fs::write(file, line + "\n").unwrap(),
             None => say(&line),
         }
@@ -100,7 +100,7 @@ async fn kills_lose_nothing_acknowledged_and_leave_nothing_half_applied() {
     assert!(summary.is_healed, "see above");
 }
 
-/// Nothing is said any more, and nobody helps: what is shown must become what the bots are.
+/// Nothing is sent any more, and nobody helps: what is shown must match the bots again.
 async fn heal(site: &mut Site, recorder: &mut Recorder, told: &Told, findings: &mut Findings) {
     let mut service = site.spawn();
     service.listens().await;
@@ -128,7 +128,7 @@ async fn heal(site: &mut Site, recorder: &mut Recorder, told: &Told, findings: &
     service.kill();
 }
 
-/// The recorder begins to say what the SDK's bot has said, which is detached.
+/// The recorder takes over from the SDK's bot, which is detached.
 async fn hand_over(site: &mut Site, recorder: &mut Recorder, says: Says) {
     let mut service = site.spawn();
     service.listens().await;

@@ -22,14 +22,14 @@ use crate::feed_model::{PEOPLE, guild_id};
 use crate::harness::client::Call;
 use crate::harness::{Answer, Client};
 
-/// The guilds that each person sees, of those that are the recorder's.
+/// The recorder's guilds that each person sees.
 pub type Version = BTreeMap<u64, Vec<Value>>;
 
 const MOST_PROCESSES: usize = 4;
-/// The numbers of guilds that nobody sees begin here; they make a snapshot long enough to be cut.
+/// The first number of guilds that nobody sees; they make a snapshot long enough to be cut off.
 const UNSEEN: u64 = 1_001;
 
-/// Subscriptions and team are sent whole, so each is said by one of the two bots alone.
+/// Subscriptions and team are sent as a whole, so only one of the two bots sends each.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Says {
     Subscriptions,
@@ -39,7 +39,7 @@ pub enum Says {
 #[derive(Default)]
 pub struct Counts {
     pub acknowledged: u64,
-    /// Requests that a kill has cut off.
+    /// Requests that a kill cut off.
     pub cut: u64,
     /// How many of those had been applied.
     pub applied: u64,
@@ -55,13 +55,13 @@ pub struct Recorder {
     pub counts: Counts,
     /// What was acknowledged.
     pub model: Model,
-    /// The request whose answer has not come, and the model if it is applied.
+    /// The unanswered request, and the model if it is applied.
     pub(super) pending: Option<(Request, Model)>,
-    /// Whether nothing that is shown tells if the pending request was applied.
+    /// Whether nothing visible tells if the pending request was applied.
     pub(super) is_uncertain: bool,
-    /// Whether each guild is counted once: none has moved to a shard of another count since all was cleaned up.
+    /// Whether each guild is counted once, because none has moved to a shard of another count since everything was cleaned up.
     pub(super) is_counted_once: bool,
-    /// What is to be sent next.
+    /// What to send next.
     queue: VecDeque<(usize, What)>,
     sent: VecDeque<Request>,
     started: usize,
@@ -110,13 +110,11 @@ impl Recorder {
         version(&self.model)
     }
 
-    // What it sends
-
     pub(super) fn call(&self, client: &Client, method: Method, path: &str) -> Call {
         client.call(method, path).header("Authorization", format!("Bearer {}", self.key))
     }
 
-    async fn beat(&mut self, client: &Client, by: usize) -> Result<(), Over> {
+    async fn send_heartbeat(&mut self, client: &Client, by: usize) -> Result<(), Over> {
         let process = &self.model.processes[by];
         let report = json!({"instance": process.name, "started_at": process.said / 1000, "shard_count": process.count,
             "memory": 10_000, "shards": self.dice.shard_reports(&process.own)});
@@ -136,7 +134,7 @@ impl Recorder {
         self.started += 1;
         self.queue.extend(own.iter().map(|id| (by, What::Guilds((count, *id)))));
         self.model.processes.push(Process { name, said, count, own, memory: 0, life: model::Life::new() });
-        let beaten = self.beat(client, by).await;
+        let beaten = self.send_heartbeat(client, by).await;
         if beaten.is_err() {
             // Whether the service knows it is uncertain; it is never heard of again.
             self.model.processes.pop();
@@ -167,7 +165,7 @@ impl Recorder {
     }
 
     fn lines(&self, what: What) -> Vec<Value> {
-        // All subscriptions last long: real time goes by here.
+        // All subscriptions last long, because real time passes here.
         let far = self.clock.now().millis() + 1_000_000_000;
         match what {
             What::Events => self.dice.events(20 + self.dice.below(60), far),
@@ -194,7 +192,7 @@ impl Recorder {
 
     async fn run_on(&mut self, client: &Client, life: &Life) -> Result<(), Over> {
         for by in 0..self.model.processes.len() {
-            self.beat(client, by).await?;
+            self.send_heartbeat(client, by).await?;
         }
         while !life.findings.borrow().any() {
             let is_due = self.model.processes.len() < MOST_PROCESSES && self.dice.one_in(30);
@@ -243,7 +241,7 @@ impl Recorder {
         let (request, after) = self.pending.as_ref().unwrap();
         let Ok(answer) = self.post(client, request).await else { return Err(Over) };
         if answer.status == 429 {
-            // An upload that was cut is still being cleaned up.
+            // An upload that was cut off is still being cleaned up.
             sleep(Duration::from_millis(50)).await;
             return Ok(());
         }
@@ -287,21 +285,21 @@ impl Recorder {
         if after.commits == self.model.commits {
             return self.is_counted_once;
         }
-        // Where shards of two counts overlap, a snapshot's guilds count for another one too until all is cleaned up.
+        // Where shards of two counts overlap, a snapshot's guilds also count for another one until everything is cleaned up.
         let counts: BTreeSet<u64> = after.sent.keys().map(|(count, _)| *count).collect();
         counts.len() <= 1
     }
 
-    /// Takes over, from the other bot, what only one may say.
+    /// Takes over what only one bot may send.
     pub async fn hand_over(&mut self, client: &Client, says: Says) {
-        // Its last request may have been cut.
+        // Its last request may have been cut off.
         let mut left: Vec<Request> = self.pending.take().map(|(request, _)| request).into_iter().collect();
         let by = self.model.processes.len() - 1;
         left.push(Request { by, sequence: 0, what: What::Subscriptions, lines: Vec::new() });
         let team = json!({"type": "team", "members": []});
         left.push(Request { by, sequence: 0, what: What::Events, lines: vec![team] });
         for by in 0..=by {
-            assert!(self.beat(client, by).await.is_ok());
+            assert!(self.send_heartbeat(client, by).await.is_ok());
         }
         for mut request in left {
             if request.sequence == 0 {

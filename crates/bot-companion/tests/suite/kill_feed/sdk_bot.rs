@@ -23,7 +23,7 @@ pub struct SdkBot {
     output: Option<BufReader<ChildStdout>>,
 }
 
-/// What the bot tells of itself, in the feed's words.
+/// What the bot says about itself, in the feed's terms.
 #[derive(Deserialize)]
 pub struct Told {
     guilds: Vec<Value>,
@@ -55,7 +55,7 @@ impl SdkBot {
     async fn command(&mut self, command: &str) -> Value {
         writeln!(self.input, "{command}").unwrap();
         let mut output = self.output.take().unwrap();
-        // Apart from the runtime, on which the provider has to answer meanwhile.
+        // Outside the runtime, on which the provider has to answer in the meantime.
         let answer = tokio::task::spawn_blocking(move || {
             let mut line = String::new();
             output.read_line(&mut line).unwrap();
@@ -66,7 +66,7 @@ impl SdkBot {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("the SDK's bot, told to {command}: {error}: {line}"))
     }
 
-    /// Connects the SDK, which says what the recorder does not.
+    /// Connects the SDK, which sends what the recorder does not.
     pub async fn attach(&mut self, recorder_says: Says) {
         let what = if recorder_says == Says::Subscriptions { "team" } else { "subscriptions" };
         self.command(&format!("attach {what}")).await;
@@ -76,12 +76,10 @@ impl SdkBot {
         self.command("detach").await;
     }
 
-    /// It begins to change.
     pub async fn live(&mut self) {
         self.command("live").await;
     }
 
-    /// It stops changing.
     pub async fn rest(&mut self) -> Told {
         serde_json::from_value(self.command("rest").await).unwrap()
     }
@@ -95,7 +93,7 @@ impl Drop for SdkBot {
 }
 
 impl Told {
-    /// How what is shown differs from what the bot is; `None` if it does not.
+    /// How what is shown differs from the bot's state; `None` if it does not.
     pub async fn difference(
         &self,
         client: &Client,
@@ -124,7 +122,7 @@ impl Told {
         (team != Value::from(model.roster())).then(|| format!("team: {team} is not {:?}", model.roster()))
     }
 
-    /// A model of its guilds. Subscriptions and team are told by one of the two bots.
+    /// A model of its guilds. Only one of the two bots sends subscriptions and team.
     fn model(&self, recorder: &Recorder) -> Model {
         let lists = PEOPLE.iter().map(|(_, user)| (*user, GUILDS.collect())).collect();
         let mut model = Model { now: recorder.model.now, lists, ..Model::default() };

@@ -18,7 +18,7 @@ use crate::harness::{Client, Folder, sandbox};
 /// The numbers of all guilds that people are in: the odd ones are the recorder's, the even ones the other bot's.
 pub const GUILDS: std::ops::RangeInclusive<u64> = 1..=80;
 
-/// Lists are asked for at every read, because a member who has left is taken off the list until then.
+/// Lists are requested at every read, because a member who has left is off the list until then.
 const SETTINGS: &str = r#"
     guilds.fresh = "0s"
     guilds.stale_while_revalidate = "0s"
@@ -29,16 +29,16 @@ const SETTINGS: &str = r#"
 pub struct Site {
     program: PathBuf,
     config: PathBuf,
-    /// Where it listens: at a port of its own choice, and at the same one after each kill.
+    /// Where it listens: on a port of its choice, and on the same one after each kill.
     address: SocketAddr,
     pub key: String,
     pub provider: Arc<Sandbox>,
-    /// The people who look at their guilds, with their ids and sessions.
+    /// The people who look at their guilds, with their IDs and sessions.
     pub people: Vec<(&'static str, u64, String)>,
-    /// The latest sessions of those who sign in all the time.
+    /// The latest sessions of those who keep signing in.
     pub visitors: Vec<String>,
     pub kills: u64,
-    /// How many of the kills came while the service was starting.
+    /// How many of the kills came during startup.
     pub early: u64,
     pub reads: u64,
     pub sign_ins: u64,
@@ -108,7 +108,7 @@ impl Site {
         self.kills += 1;
     }
 
-    /// Every session that was acknowledged works.
+    /// Checks that every acknowledged session works.
     pub async fn check_sessions(&self, client: &Client, place: &str, findings: &mut Findings) {
         for token in self.people.iter().map(|(_, _, token)| token).chain(&self.visitors) {
             let answer = client.with_token(token).get("/guilds").await;

@@ -5,9 +5,9 @@ use super::{NOW, bytes, with};
 
 #[test]
 fn a_heartbeat_tells_ages() {
-    let beat = json!({"instance": "i-1", "started_at": 1_799_999_999.5, "memory": 1000, "library": "x", "shard_count": 2,
+    let report = json!({"instance": "i-1", "started_at": 1_799_999_999.5, "memory": 1000, "library": "x", "shard_count": 2,
         "shards": [{"id": 0, "sent_ms_ago": 1500.5, "acknowledged_ms_ago": null, "latency": -1}, {"id": 1, "latency": 4.5}]});
-    let read = heartbeat("key", &bytes(&beat), NOW).unwrap();
+    let read = heartbeat("key", &bytes(&report), NOW).unwrap();
     assert_eq!(read.started_at, Time::from_millis(1_799_999_999_500));
     assert_eq!(read.shards[0].sent, Some(Time::from_millis(1_799_999_998_500)));
     assert_eq!((read.shards[0].latency, read.shards[1].latency), (None, Some(4.5)));
@@ -21,15 +21,15 @@ fn a_heartbeat_tells_ages() {
         ),
         (json!({"started_at": null}), "`started_at` must be a time in epoch seconds."),
     ] {
-        assert_eq!(heartbeat("key", &bytes(&with(beat.clone(), &fields)), NOW).unwrap_err().to_string(), reason);
+        assert_eq!(heartbeat("key", &bytes(&with(report.clone(), &fields)), NOW).unwrap_err().to_string(), reason);
     }
 }
 
 #[test]
 fn every_field_of_a_heartbeat_has_its_kind_and_its_bounds() {
-    let beat = json!({"instance": "i", "started_at": 5, "memory": 7, "shard_count": 2,
+    let report = json!({"instance": "i", "started_at": 5, "memory": 7, "shard_count": 2,
         "shards": [{"id": 1, "sent_ms_ago": 0, "acknowledged_ms_ago": 2500, "latency": 0}]});
-    let read = |fields: &Value| heartbeat("key", &bytes(&with(beat.clone(), fields)), NOW);
+    let read = |fields: &Value| heartbeat("key", &bytes(&with(report.clone(), fields)), NOW);
     let whole = read(&json!({})).unwrap();
     assert_eq!((whole.started_at, whole.memory, whole.shard_count), (Time::from_seconds(5), 7, 2));
     assert_eq!((whole.instance.key.as_str(), whole.instance.name.as_str()), ("key", "i"));

@@ -68,7 +68,7 @@ impl World {
         self.provider.exchange(Some(network()), &code.into(), None, REDIRECT).await
     }
 
-    /// The kind of failure, and whether the code may be used up, of a sign-in that meets the fault.
+    /// The kind of failure of a sign-in with this fault, and whether the code may be used up.
     async fn meets(&self, fault: Fault) -> (IdpErrorKind, bool) {
         self.sandbox.fail_times(Endpoint::Token, fault, 1);
         let error = self.exchange(&self.sandbox.issue_code("owner")).await.unwrap_err();
@@ -171,7 +171,7 @@ async fn silence_is_a_timeout_that_may_have_used_the_code() {
 
 #[tokio::test]
 async fn a_failed_connect_uses_nothing_up() {
-    // Bound and never listening: the port refuses, and nobody else can take it meanwhile.
+    // Bound but never listening: the port refuses, and nobody else can take it in the meantime.
     let silent = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     silent.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     let address = silent.local_addr().unwrap().as_socket().unwrap();

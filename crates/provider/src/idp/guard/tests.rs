@@ -11,7 +11,7 @@ fn guard(budget: u32) -> (Guard, Clock) {
     (Guard::new(clock.clone(), budget), clock)
 }
 
-/// Somebody who signs in from this network.
+/// Someone who signs in from this network.
 fn stranger(network: u16) -> Caller {
     let [high, low] = network.to_be_bytes();
     Caller::SignIn(Some(Subject::network_of([198, high, low, 1].into())))
@@ -203,7 +203,7 @@ fn the_budget_stops_everything_until_enough_has_aged_out() {
     spend(Endpoint::User, stranger(2), CallOutcome::Limited { span: Duration::ZERO, global: false });
     spend(Endpoint::Token, stranger(3), CallOutcome::Blocked);
     spend(Endpoint::Guilds, user(1), CallOutcome::Denied);
-    // The first one was at 0 s, in the bucket that leaves at 600 s.
+    // The first one was at 0 s, in the slot that expires at 600 s.
     assert_eq!(refused(&guard, Endpoint::Revoke), Some(IdpErrorKind::BackingOff(secs(500))));
     assert!(guard.enter(Endpoint::Guilds, user(2), LIMIT).is_err());
     clock.advance(secs(500));
@@ -231,7 +231,7 @@ fn user(number: u64) -> Caller {
     Caller::User(Snowflake::new(number).unwrap())
 }
 
-/// Calls on a user's behalf that are refused, until none is let through; gives how many were.
+/// Makes refused calls on a user's behalf until none is let through, and returns how many were.
 fn spend(guard: &Guard, caller: Caller) -> usize {
     let calls = std::iter::from_fn(|| guard.enter(Endpoint::Guilds, caller, LIMIT).ok());
     calls.take(10_000).map(|call| call.settle(CallOutcome::Denied)).count()
@@ -316,7 +316,7 @@ fn many_sign_ins_of_one_network_at_once_spend_no_more_than_one_after_the_other()
     };
     assert_eq!(refuse(at_once(1)), 250);
     assert_eq!((refuse(at_once(2)), refuse(at_once(3))), (1, 1));
-    // Whoever comes while another one of their network is under way comes again a moment later.
+    // While another sign-in of their network is running, clients have to come back a moment later.
     let first = guard.enter(Endpoint::Token, stranger(4), LIMIT).unwrap();
     let error = guard.enter(Endpoint::Token, stranger(4), LIMIT).unwrap_err();
     assert_eq!(error.kind, IdpErrorKind::BackingOff(secs(1)));
@@ -325,7 +325,7 @@ fn many_sign_ins_of_one_network_at_once_spend_no_more_than_one_after_the_other()
     assert!(guard.state.lock().signing_in.is_empty(), "nothing stays behind");
 }
 
-/// Spends the quarter that is left to networks which caused refusals.
+/// Spends the quarter that is left to networks that caused refusals.
 fn spend_the_refused_networks_quarter(guard: &Guard) {
     assert_eq!(spend(guard, stranger(0)), 250);
     assert!(refused(guard, Endpoint::Token).is_some(), "it is held back now");
@@ -348,7 +348,7 @@ fn who_has_exchanged_a_code_is_not_stopped_because_of_their_network() {
     let (guard, _) = guard(1000);
     spend_the_refused_networks_quarter(&guard);
     assert!(guard.enter(Endpoint::User, stranger(0), LIMIT).is_ok());
-    // Nor while another one of the network is under way.
+    // Nor while another one of the network is running.
     let _exchange = guard.enter(Endpoint::Token, stranger(1), LIMIT).unwrap();
     assert!(guard.enter(Endpoint::Token, stranger(1), LIMIT).is_err());
     assert!(guard.enter(Endpoint::User, stranger(1), LIMIT).is_ok());

@@ -1,8 +1,8 @@
-//! The switches: what a developer of a dashboard can make go wrong, by the page `/control` or with curl.
+//! The switches: failures that a dashboard's developer can simulate, through the page `/control` or with curl.
 //!
-//! Some switches act here, on the provider's part, and some on the service, which the sandbox knows only as [`ServiceSwitches`].
-//! A switch shows in the service's next answer, and so does switching it off: the service is made to forget the lists and failures
-//! that would hide it.
+//! Some switches act here, on the provider's side, and some on the service, which the sandbox only knows as
+//! [`ServiceSwitches`]. A switch shows in the service's next answer, and so does turning it off: the service is made to forget
+//! lists and failures that would hide it.
 
 mod page;
 mod routes;
@@ -26,13 +26,13 @@ use crate::idp::Endpoint;
 pub(super) use routes::{PATH, answer};
 use switches::{Act, Switch};
 
-/// How old the list is that a stale one is made of: too old to be served before the provider was asked.
+/// The age of a stale list: too old to be served without asking the provider first.
 const STALE_AGE: Duration = Duration::from_mins(15);
 /// An age at which no list is served any more.
 const UNUSABLE_AGE: Duration = Duration::from_hours(30 * 24);
-/// How long a slow list takes: longer than anybody likes to wait, shorter than the service waits.
+/// How long a slow list takes: longer than anyone likes to wait, but shorter than the service waits.
 const SLOW: Duration = Duration::from_secs(4);
-/// How long a call that is never answered is kept: beyond the patience of any client.
+/// How long a call that is never answered is kept open: longer than any client waits.
 const NEVER: Duration = Duration::from_mins(1);
 
 /// What switches do to the service. An error is a sentence for the developer.
@@ -46,28 +46,26 @@ pub trait ServiceSwitches: Send + Sync {
     async fn settle_list(&self, user: Snowflake);
     /// Gives the stored guild list of a user this age; `false` if there is none.
     async fn make_list_older(&self, user: Snowflake, age: Duration) -> Result<bool, String>;
-    /// Whether the requests of this machine are refused as too many.
+    /// Whether this machine's requests are refused as too many.
     async fn set_rate_limited(&self, limited: bool) -> Result<(), String>;
     /// Whether the service has no room for requests.
     async fn set_overloaded(&self, overloaded: bool) -> Result<(), String>;
-    /// Forgets failures of the provider: nothing waits because of them.
+    /// Forgets failures of the provider, so that nothing waits because of them.
     fn forget_failures(&self);
 }
 
-/// Which of the service's switches are on.
 #[derive(Clone, Debug, Default)]
 pub struct ServiceState {
-    /// The bot does not report.
     pub bot_offline: bool,
     /// Who may not sign in.
     pub blocked: Vec<Snowflake>,
-    /// The requests of this machine are refused.
+    /// This machine's requests are refused.
     pub rate_limited: bool,
     /// There is no room for requests.
     pub overloaded: bool,
 }
 
-/// For whom a switch is on: everybody, or people.
+/// Who a switch is on for: everyone, or certain people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Reach {
     everybody: bool,
@@ -99,7 +97,7 @@ impl Control {
         let _ = self.service.set(service);
     }
 
-    /// What a call to this endpoint meets, whoever it is for.
+    /// The fault of a call to this endpoint, whoever it is for.
     pub(super) async fn fault_at(&self, endpoint: Endpoint) -> Option<Fault> {
         self.wait_while_on(Switch::ProviderHangs, "", NEVER).await;
         let on = |switch| self.is_on(switch, "");
@@ -112,11 +110,11 @@ impl Control {
         (on(Switch::ProviderRefuses) && endpoint.is_ours()).then_some(Fault::InvalidClient)
     }
 
-    /// What the call for this person's guild list meets.
+    /// The fault of the call for this person's guild list.
     pub(super) async fn fault_of_list(&self, person: &str) -> Option<Fault> {
         self.wait_while_on(Switch::GuildsHang, person, NEVER).await;
         self.wait_while_on(Switch::GuildsSlow, person, SLOW).await;
-        // While it is stale, one list is given to everybody who has none yet.
+        // While it is stale, everyone who has no list yet gets one.
         let stale = || self.is_on(Switch::GuildsStale, person) && !self.served.lock().insert(person.to_owned());
         (self.is_on(Switch::GuildsFail, person) || stale()).then(down)
     }
@@ -125,7 +123,7 @@ impl Control {
         reaches(&self.on.borrow(), switch, person)
     }
 
-    /// Waits until it is switched off, or the time is over.
+    /// Waits until it is turned off, or the time is up.
     async fn wait_while_on(&self, switch: Switch, person: &str, longest: Duration) {
         let mut on = self.on.subscribe();
         let off = on.wait_for(|on| !reaches(on, switch, person));
@@ -155,10 +153,10 @@ impl Control {
         Ok(on)
     }
 
-    /// Switches something on or off, for one person or for everybody, and waits until it shows.
+    /// Turns something on or off, for one person or for everyone, and waits until it shows.
     async fn set(&self, people: &[Person], switch: Switch, person: Option<&Person>, to: bool) -> Result<(), String> {
         let _alone = self.changing.lock().await;
-        // Whoever wonders why things fail finds it in the log.
+        // For anyone who wonders why things fail.
         info!(switch = switch.about().name, person = person.map(|person| person.name.as_str()), on = to, "switched");
         match (switch, person) {
             (Switch::BotOffline, _) => return self.service()?.set_bot_online(!to).await,
@@ -177,7 +175,7 @@ impl Control {
             }
         };
         if to {
-            // A good list that arrived afterwards would hide what is switched on.
+            // A good list that arrived later would hide the switch.
             settle().await;
         }
         self.on.send_modify(|on| {
@@ -210,7 +208,7 @@ impl Control {
         Ok(())
     }
 
-    /// Switches everything off, and lets nothing wait because of earlier failures or too many requests.
+    /// Turns everything off, and makes nothing wait because of earlier failures or too many requests.
     async fn reset(&self, people: &[Person]) -> Result<(), String> {
         for (switch, reach) in self.positions(people).await? {
             let names = people.iter().filter(|person| reach.people.contains(&person.name));
@@ -237,7 +235,7 @@ async fn act(state: &SandboxState, act: Act, person: &Person) -> Result<(), Stri
         Act::WithdrawConsent => {
             service.settle_list(person.id).await;
             state.grants.lock().revoke_all(&person.name);
-            // The service finds out when it asks for the list.
+            // The service finds out when it requests the list.
             service.make_list_older(person.id, UNUSABLE_AGE).await.map(drop)
         }
     }

@@ -1,4 +1,4 @@
-//! The page of the switches: forms and nothing else, so it works without scripts.
+//! The page of the switches: only forms, so it works without scripts.
 
 use http::StatusCode;
 use http::header::{self, HeaderMap};
@@ -11,10 +11,10 @@ use crate::sandbox::page::document;
 use crate::sandbox::people::Person;
 use crate::sandbox::reply::{self, Reply};
 
-/// How many people one can choose from; a load test brings thousands.
+/// How many people to offer; a load test brings thousands.
 const CHOICES: usize = 100;
 
-/// The switches, with what went wrong just now.
+/// The switches, with what just went wrong.
 pub(super) fn list(
     people: &[Person],
     on: &Positions,
@@ -98,7 +98,7 @@ fn form(about: About, fields: &Markup, to: &str, label: &str) -> Markup {
     }
 }
 
-/// A choice of people, where there is one.
+/// A choice of people, if there is one.
 fn chooser(people: &[Person], about: About) -> Markup {
     html! {
         @if about.target != Target::Everybody {

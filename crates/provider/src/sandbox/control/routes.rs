@@ -1,6 +1,6 @@
-//! `/control`: the switches over HTTP. `GET` lists them, as a page for a browser and as JSON for everything else. `PUT` and `DELETE`
-//! of `/control/SWITCH` or `/control/SWITCH/PERSON` switch on and off, `DELETE` of `/control` switches everything off, `POST` of
-//! `/control/ACT/PERSON` does what happens once. The page's forms, which know no `PUT`, send a `POST` of `/control`.
+//! `/control`: the switches over HTTP. `GET` lists them, as a page for browsers and as JSON for everything else. `PUT` and
+//! `DELETE` of `/control/SWITCH` or `/control/SWITCH/PERSON` turn them on and off, `DELETE` of `/control` turns everything off,
+//! and `POST` of `/control/ACT/PERSON` does something once. The page's forms, which cannot `PUT`, send a `POST` of `/control`.
 
 use http::header::{self, HeaderMap, HeaderValue};
 use http::request::Parts;
@@ -13,13 +13,12 @@ use crate::sandbox::people::Person;
 use crate::sandbox::reply::{self, Reply};
 use crate::sandbox::{SandboxState, pairs, value};
 
-/// Where the switches are.
 pub(in crate::sandbox) const PATH: &str = "/control";
 
-/// What cannot be done: a status and a sentence.
+/// Why something cannot be done: a status and a sentence.
 pub(super) type NotSwitched = (StatusCode, String);
 
-/// Answers a request for this path, which begins with [`PATH`].
+/// Answers a request for this path, which starts with [`PATH`].
 pub(in crate::sandbox) async fn answer(state: &SandboxState, head: &Parts, body: &[u8]) -> Reply {
     let rest = head.uri.path().strip_prefix(PATH).unwrap_or_default();
     let reading = matches!(head.method, Method::GET | Method::HEAD);
@@ -50,7 +49,7 @@ pub(in crate::sandbox) async fn answer(state: &SandboxState, head: &Parts, body:
     }
 }
 
-/// A change by its path.
+/// A change through its path.
 async fn changed(state: &SandboxState, people: &[Person], method: &Method, rest: &str) -> Result<Reply, NotSwitched> {
     let (name, person) = rest
         .trim_start_matches('/')
@@ -76,7 +75,7 @@ async fn changed(state: &SandboxState, people: &[Person], method: &Method, rest:
     Ok(reply::json(StatusCode::OK, &position(switch, on.get(&switch))))
 }
 
-/// A change by the page's form; gives the name of what was changed.
+/// A change through the page's form. Returns the name of what was changed.
 async fn submitted(
     state: &SandboxState,
     people: &[Person],
@@ -142,7 +141,7 @@ fn names(people: &[Person]) -> String {
     people.iter().take(20).map(|person| person.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// Everything, as `GET` lists it.
+/// Everything, as listed by `GET`.
 fn listing(on: &Positions) -> Value {
     let switches: Vec<Value> = Switch::ALL.iter().map(|switch| position(*switch, on.get(switch))).collect();
     let acts: Vec<Value> = Act::ALL.iter().map(|act| about(act.about())).collect();
@@ -169,7 +168,7 @@ fn refuse((status, problem): NotSwitched) -> Reply {
     reply::json(status, &json!({ "error": problem }))
 }
 
-/// Leads the browser back to the page, to what was changed.
+/// Sends the browser back to the page, to what was changed.
 fn see(name: &str) -> Reply {
     let to = HeaderValue::try_from(format!("{PATH}#{name}")).unwrap_or(HeaderValue::from_static(PATH));
     let mut reply = reply::redirect(to);
@@ -181,8 +180,8 @@ fn wants_page(headers: &HeaderMap) -> bool {
     headers.get(header::ACCEPT).is_some_and(|accept| accept.to_str().is_ok_and(|text| text.contains("text/html")))
 }
 
-/// Whether a change comes from the sandbox's own page or from no page at all. Any page may send a form here, so this must be asked:
-/// a browser says whose page it is in `Sec-Fetch-Site`, an old one in `Origin`, a command line in neither.
+/// Whether a change comes from the sandbox's own page or from no page at all. Any page may send a form here, so this must be
+/// checked: a browser names its page in `Sec-Fetch-Site`, an old one in `Origin`, a command line in neither.
 fn is_from_here(headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("unreadable"));
     match (text("sec-fetch-site"), text("origin"), text("host")) {

@@ -1,4 +1,4 @@
-//! What can be switched, and what a dashboard sees then.
+//! The switches, and what a dashboard then sees.
 
 /// What can be on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,18 +24,18 @@ pub(super) enum Act {
     WithdrawConsent,
 }
 
-/// Whom it is for.
+/// Who it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// Everybody, always.
+    /// Everyone, always.
     Everybody,
     /// One person, who must be named.
     Person,
-    /// Everybody, or the one who is named.
+    /// Everyone, or the person who is named.
     Either,
 }
 
-/// A switch, for people.
+/// The description of a switch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct About {
     pub(super) name: &'static str,

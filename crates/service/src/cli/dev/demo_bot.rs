@@ -1,4 +1,4 @@
-//! The demo bot of `bot-companion dev`. It is there until a real bot reports, and then gone with all that it has said.
+//! The demo bot of `bot-companion dev`. Once a real bot reports, it leaves and takes its data with it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use domain::feed::{GuildLine, InstanceId, Lines, Scope, ShardKey};
-use domain::health::{Heartbeat, SILENCE, ShardBeat, is_silent};
+use domain::health::{Heartbeat, SILENCE, ShardHeartbeat, is_silent};
 use domain::token::{self, random_text};
 use domain::{Change, Roster, Time};
 use http::Method;
@@ -23,15 +23,14 @@ use crate::app::App;
 use crate::http::bot_key;
 
 const BEAT_EVERY: Duration = Duration::from_secs(15);
-/// Longer ago than a process may be silent, also by the time of a heartbeat that waited while the demo bot took back what it had said.
+/// Longer than a process may be silent, even measured from a heartbeat that waited while the demo bot removed its data.
 pub(super) const LONG_SILENT: Duration = SILENCE.saturating_add(Duration::from_mins(1));
 const SHARDS: u32 = 2;
-/// The prefix of the demo bots' instance names; it tells those of earlier runs from real bots.
+/// The prefix of the demo bots' instance names, which tells earlier demo bots from real ones.
 const NAMED: &str = "demo-";
-/// The id of the demo key in a store.
 const KEY_ID: &str = "demo";
 
-/// Stores the published key, which only a service that is closed to other machines accepts.
+/// Stores the published key, which is only accepted by a service that other machines cannot reach.
 pub(super) async fn add_key(app: &App) -> anyhow::Result<()> {
     let hash = token::published_key_hash();
     match app.store.key(hash).await? {
@@ -42,27 +41,28 @@ pub(super) async fn add_key(app: &App) -> anyhow::Result<()> {
         }
         Some(known) => ensure!(
             known.revoked.is_none(),
-            "the demonstration key was revoked in this store, so `dev` cannot use it: give another folder with --data"
+            "the demo key was revoked in this store, so `dev` cannot use it: choose another folder with --data"
         ),
     }
     Ok(())
 }
 
-/// A store that `dev` has used holds the published key.
-pub(in crate::cli) async fn warn_of_demo_key(app: &App) {
-    // If the store does not answer now, the first request that needs it logs that.
+/// A store that `dev` has used contains the published key.
+pub(in crate::cli) async fn warn_about_demo_key(app: &App) {
+    // If the store does not answer now, the first request that needs it will log that.
     if let Ok(Some(key)) = app.store.key(token::published_key_hash()).await
         && key.revoked.is_none()
     {
         warn!(
-            "the store holds the demonstration key of `dev`; it opens nothing here. Remove it with `bot-companion key revoke {KEY_ID}`, \
-             and check whether the demonstration's data is still in the store"
+            "the store contains the demo key of `dev`, which is not accepted here. Remove it with `bot-companion key revoke \
+             {KEY_ID}`, \
+             and check whether demo data is still in the store"
         );
     }
 }
 
-/// Middleware: what a real bot sends waits until the demo bot and its data are gone. Only real bots use the feed, and whoever sends
-/// with a valid key is one, whether or not the service then takes what was sent.
+/// Middleware: a real bot's call waits until the demo bot and its data are gone. Only real bots use the feed, and any valid key
+/// counts as one, whether or not the service then accepts what was sent.
 pub(super) async fn make_room(State(bot): State<Arc<DemoBot>>, request: Request, next: Next) -> Response {
     let sends = match request.uri().path() {
         "/bot/events" => *request.method() == Method::POST,
@@ -82,35 +82,34 @@ pub(super) async fn make_room(State(bot): State<Arc<DemoBot>>, request: Request,
     next.run(request).await
 }
 
-/// A bot of two shards. It is no client of the feed, because it has to make room for bots that started earlier: its data belongs to
-/// a process that counts as silent, so that whatever a real bot sends goes before it, and only its heartbeats are those of a living
-/// one.
+/// A bot with two shards. It does not go through the feed, because it has to make room for bots that started earlier: its data
+/// belongs to a process that counts as silent, so that a real bot's data takes precedence, and only its heartbeats come from a
+/// live one.
 pub(super) struct DemoBot {
     app: Arc<App>,
-    /// Whose heartbeats it sends.
+    /// The instance that sends its heartbeats.
     living: InstanceId,
-    /// Whose data it sends.
+    /// The instance that owns its data.
     silent: InstanceId,
     started_at: Time,
     presence: Mutex<Presence>,
-    /// Whether it is gone; asked with every call of a bot.
+    /// Whether it is gone; checked on every call from a bot.
     is_gone: AtomicBool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Presence {
-    /// It has said nothing yet.
+    /// It has sent nothing yet.
     Coming,
-    /// It has said everything and sends heartbeats.
+    /// It has sent everything and sends heartbeats.
     Here,
-    /// It sends no heartbeats, because it was told so.
+    /// It was told to send no heartbeats.
     Offline,
-    /// A real bot reports.
+    /// A real bot is reporting.
     Gone,
 }
 
 impl DemoBot {
-    /// A bot that started then.
     pub(super) fn new(app: Arc<App>, started_at: Time) -> anyhow::Result<Self> {
         let name = || {
             let name = format!("{NAMED}{}", random_text(16, secret_bytes));
@@ -120,52 +119,52 @@ impl DemoBot {
         Ok(Self { app, living: name()?, silent: name()?, started_at, presence, is_gone: AtomicBool::new(false) })
     }
 
-    /// Says everything once, unless a real bot reports.
+    /// Sends everything once, unless a real bot is reporting.
     pub(super) async fn introduce(&self) {
         let mut presence = self.presence.lock().await;
         if *presence != Presence::Coming {
             return;
         }
         *presence = Presence::Here;
-        match self.say_everything().await {
+        match self.send_everything().await {
             Ok(true) => {}
             Ok(false) => {
-                info!("a real bot reports, so the demo bot stays away");
+                info!("a real bot is reporting, so the demo bot stays away");
                 *presence = Presence::Gone;
                 self.is_gone.store(true, Ordering::Release);
             }
-            Err(error) => warn!(error = format!("{error:#}"), "the demo bot could not say all it knows"),
+            Err(error) => warn!(error = format!("{error:#}"), "the demo bot could not send all its data"),
         }
     }
 
     /// Sends heartbeats until it is dropped or gone.
     pub(super) async fn live(&self) {
         let mut pace = tokio::time::interval(BEAT_EVERY);
-        // The first one was sent with everything else.
+        // The first one was sent along with everything else.
         pace.tick().await;
         loop {
             pace.tick().await;
             let presence = self.presence.lock().await;
             if *presence == Presence::Here
-                && let Err(error) = self.beat(self.app.clock.now()).await
+                && let Err(error) = self.send_heartbeat(self.app.clock.now()).await
             {
                 warn!(error = format!("{error:#}"), "the demo bot's heartbeat was lost");
             }
         }
     }
 
-    /// Stops or resumes its heartbeats; the status shows that at once. `false` if it is gone.
+    /// Stops or resumes its heartbeats, which the status shows at once. `false` if it is gone.
     pub(super) async fn set_online(&self, online: bool) -> anyhow::Result<bool> {
         let mut presence = self.presence.lock().await;
         match *presence {
             Presence::Gone => return Ok(false),
             _ if online => {
-                self.beat(self.app.clock.now()).await?;
+                self.send_heartbeat(self.app.clock.now()).await?;
                 *presence = Presence::Here;
             }
             _ => {
-                // As if this had been its last heartbeat; of the shards it tells nothing new.
-                let silent = |id| ShardBeat { id, sent: None, acknowledged: None, latency: None };
+                // As if this had been its last heartbeat, with nothing new about the shards.
+                let silent = |id| ShardHeartbeat { id, sent: None, acknowledged: None, latency: None };
                 let shards = (0..SHARDS).map(silent).collect();
                 let last = self.app.clock.now().before(LONG_SILENT);
                 self.report(SHARDS, shards, last).await?;
@@ -179,21 +178,21 @@ impl DemoBot {
         *self.presence.lock().await == Presence::Offline
     }
 
-    /// `false` if a real bot reports.
-    async fn say_everything(&self) -> anyhow::Result<bool> {
+    /// `false` if a real bot is reporting.
+    async fn send_everything(&self) -> anyhow::Result<bool> {
         let now = self.app.clock.now();
         let health = self.app.store.health().await?;
         let is_real = |id: &InstanceId| !(id.key == KEY_ID && id.name.as_str().starts_with(NAMED));
         if health.instances.iter().any(|(id, instance)| is_real(id) && !is_silent(instance.reported, now)) {
             return Ok(false);
         }
-        // Those of earlier runs, which may have ended only just now.
+        // Demo bots of earlier runs, which may have just ended.
         for (instance, known) in health.instances {
             let (started_at, shards) = (known.started_at, Vec::new());
             let last = Heartbeat { instance, started_at, memory: 0, shard_count: SHARDS, shards };
-            self.app.store.beat(last, now.before(LONG_SILENT)).await?;
+            self.app.store.record_heartbeat(last, now.before(LONG_SILENT)).await?;
         }
-        self.beat(now).await?;
+        self.send_heartbeat(now).await?;
         let guilds = data::guilds();
         for shard in (0..SHARDS).filter_map(|id| ShardKey::new(SHARDS, id)) {
             let own = guilds.iter().filter(|guild| shard.covers(guild.id)).cloned().map(GuildLine::Guild);
@@ -205,8 +204,8 @@ impl DemoBot {
         Ok(true)
     }
 
-    /// Takes back all that it has said, so that nothing but the real bot's data is there.
-    async fn take_everything_back(&self) -> anyhow::Result<()> {
+    /// Removes everything it has sent, so that only the real bot's data is left.
+    async fn remove_everything(&self) -> anyhow::Result<()> {
         for shard in (0..SHARDS).filter_map(|id| ShardKey::new(SHARDS, id)) {
             self.snapshot(Scope::Shard(shard), Lines::Guilds(Vec::new())).await?;
         }
@@ -214,22 +213,22 @@ impl DemoBot {
         let now = self.app.clock.now();
         let said = data::feedback(now).into_iter().map(|said| Change::FeedbackGone(said.id));
         self.app.store.apply(said.chain([Change::Team(Roster(Vec::new()))]).collect()).await?;
-        // A process with no shards ends the records of those that it had; then it falls silent.
+        // A process without shards ends the records of its former ones; then it falls silent.
         self.report(0, Vec::new(), now).await?;
         self.report(0, Vec::new(), now.before(LONG_SILENT)).await
     }
 
-    /// Replaces all of a scope. No event is ever numbered, so the number of the next one is always 1.
+    /// Replaces everything in a scope. Events are never numbered, so the next number is always 1.
     async fn snapshot(&self, scope: Scope, lines: Lines) -> anyhow::Result<()> {
         let (store, then) = (&self.app.store, self.app.clock.now().before(LONG_SILENT));
         let snapshot = store.begin_snapshot(scope, self.silent.clone(), 1, then).await?;
         store.stage(snapshot, lines).await?;
         let committed = store.commit_snapshot(snapshot, then).await?;
-        ensure!(matches!(committed, Committed::Replaced { .. }), "a snapshot does not count: {committed:?}");
+        ensure!(matches!(committed, Committed::Replaced { .. }), "a snapshot was not accepted: {committed:?}");
         Ok(())
     }
 
-    async fn beat(&self, now: Time) -> anyhow::Result<()> {
+    async fn send_heartbeat(&self, now: Time) -> anyhow::Result<()> {
         let jitter = |spread: u64| self.app.random.number() % spread;
         let shard = |id| {
             let latency = 35 + jitter(30);
@@ -237,35 +236,32 @@ impl DemoBot {
             #[expect(clippy::cast_precision_loss, reason = "some milliseconds")]
             let shown = latency as f64;
             let acknowledged = Some(sent.after(Duration::from_millis(latency)));
-            ShardBeat { id, sent: Some(sent), acknowledged, latency: Some(shown) }
+            ShardHeartbeat { id, sent: Some(sent), acknowledged, latency: Some(shown) }
         };
         self.report(SHARDS, (0..SHARDS).map(shard).collect(), now).await
     }
 
-    async fn report(&self, shard_count: u32, shards: Vec<ShardBeat>, now: Time) -> anyhow::Result<()> {
+    async fn report(&self, shard_count: u32, shards: Vec<ShardHeartbeat>, now: Time) -> anyhow::Result<()> {
         let memory = 84_000_000 + self.app.random.number() % 4_000_000;
         let started_at = self.started_at;
-        let beat = Heartbeat { instance: self.living.clone(), started_at, memory, shard_count, shards };
-        Ok(self.app.store.beat(beat, now).await?)
+        let heartbeat = Heartbeat { instance: self.living.clone(), started_at, memory, shard_count, shards };
+        Ok(self.app.store.record_heartbeat(heartbeat, now).await?)
     }
 
-    /// Takes everything back and is gone for good.
+    /// Removes its data and leaves for good.
     async fn leave(&self) {
         let mut presence = self.presence.lock().await;
         if *presence == Presence::Gone {
             return;
         }
-        // If the caller leaves meanwhile, the next one begins again.
-        let taken_back = if *presence == Presence::Coming { Ok(()) } else { self.take_everything_back().await };
+        // If the caller goes away in the meantime, the next one starts over.
+        let taken_back = if *presence == Presence::Coming { Ok(()) } else { self.remove_everything().await };
         if let Err(error) = taken_back {
             let error = format!("{error:#}");
-            return warn!(
-                error,
-                "the demo bot could not take back all it has said; the next call of a bot tries again"
-            );
+            return warn!(error, "the demo bot could not remove all its data; the next call from a bot tries again");
         }
         *presence = Presence::Gone;
         self.is_gone.store(true, Ordering::Release);
-        info!("a real bot reports: the demo bot and its data are gone until `dev` starts again");
+        info!("a real bot is reporting: the demo bot and its data are gone until `dev` starts again");
     }
 }

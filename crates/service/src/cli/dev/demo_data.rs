@@ -1,4 +1,4 @@
-//! What the demo bot tells: guilds, subscriptions, a team and feedback.
+//! The demo bot's data: guilds, subscriptions, a team and feedback.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub(super) fn guilds() -> Vec<Guild> {
     guilds
 }
 
-/// Who pays: one who still does, one who no longer does.
+/// One subscription that is active, and one that has ended.
 pub(super) fn subscriptions(now: Time) -> Vec<Subscription> {
     vec![
         Subscription {
@@ -74,7 +74,7 @@ fn staff() -> BTreeMap<Snowflake, Vec<Snowflake>> {
     [(id(ADMINISTRATOR), vec![id(ADMINISTRATOR_ROLE)]), (id(MODERATOR), vec![id(MODERATOR_ROLE)])].into()
 }
 
-/// The same as the sandbox gives them when they sign in; `member` has the default one.
+/// The same avatars that the sandbox gives them when they sign in; `member` has the default one.
 fn avatar(number: u64) -> Picture {
     let hash = (number != MEMBER).then(|| picture_hash(id(number)));
     provider::picture::avatar(id(number), hash.as_deref())
@@ -131,7 +131,6 @@ pub(super) fn team() -> Roster {
     ])
 }
 
-/// What users say.
 pub(super) fn feedback(now: Time) -> Vec<Feedback> {
     let said: [(u64, &str, u8, &str); 9] = [
         (MANAGER, "inez_brandt", 5, "Set up in ten minutes, and our moderators stopped asking how."),

@@ -1,5 +1,6 @@
-//! `bot-companion dev`: everything on this machine, nothing to configure. It wraps the service from outside: the demo bot (`demo_bot`,
-//! `demo_data`) is middleware around the routes, and the `switchboard` does what the sandbox's page `/control` asks for.
+//! `bot-companion dev`: everything on this machine, nothing to configure. It wraps the service from outside: the demo bot
+//! (`demo_bot`, `demo_data`) is middleware around the routes, and the `switchboard` does what the sandbox's page `/control`
+//! asks for.
 
 mod demo_bot;
 mod demo_data;
@@ -29,11 +30,11 @@ use crate::http::HttpService;
 use crate::server;
 use crate::site::dashboard;
 use demo_bot::DemoBot;
-pub(super) use demo_bot::warn_of_demo_key;
+pub(super) use demo_bot::warn_about_demo_key;
 use switchboard::Switchboard;
 
 const CLIENT_ID: &str = "sandbox";
-/// The redirect addresses that are registered from the start, of the usual development servers.
+/// The redirect addresses that are always registered: those of the usual development servers.
 const REDIRECT_URIS: [&str; 3] =
     ["http://localhost:3000/callback", "http://localhost:5173/callback", "http://localhost:8000/callback"];
 
@@ -43,7 +44,7 @@ pub(super) struct DevOptions {
     pub(super) data: PathBuf,
     /// Instead of a file in the folder.
     pub(super) store: Option<SecretString>,
-    /// Beside the usual ones.
+    /// In addition to the usual ones.
     pub(super) redirect_uris: Vec<String>,
     pub(super) no_limits: bool,
     pub(super) json: bool,
@@ -53,7 +54,7 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
     super::log_lines::note_format(None);
     let DevOptions { listen, data, store, .. } = options;
     ensure_loopback(Some(*listen))?;
-    std::fs::create_dir_all(data).with_context(|| format!("cannot make the data folder {}", data.display()))?;
+    std::fs::create_dir_all(data).with_context(|| format!("cannot create the data folder {}", data.display()))?;
     runtime()?.block_on(async {
         let clock = Clock::system();
         let started_at = clock.now();
@@ -62,7 +63,7 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
         let sandbox_address = socket.local_addr()?;
         let mut config = configuration(options, sandbox_address, &secret, std::env::vars_os())?;
         if let Some(url) = store {
-            // Where it is no file there is no key beside it.
+            // If it isn't a file, there is no key next to it.
             config.secrets = vec![keyfile::load_or_create(&data.join("bot-companion.db"))?.key];
             config.store.url = url.clone();
         }
@@ -97,7 +98,7 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
         });
         sandbox.connect(Arc::new(Switchboard::new(Arc::clone(&app), Arc::clone(&bot))));
         let shown = async {
-            // The banner promises data, so it comes after it.
+            // The banner promises data, so it is printed after the data is there.
             bot.introduce().await;
             print(&if options.json {
                 let admin = admin.as_ref().map(|admin| format!("http://{}", admin.address));
@@ -120,29 +121,29 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
 }
 
 fn ensure_loopback(listen: Option<SocketAddr>) -> anyhow::Result<()> {
-    let advice = "`dev` has a sign-in without passwords, so it listens on loopback only: give --listen 127.0.0.1:PORT, and unset \
-         COMPANION_HTTP_LISTEN";
+    let advice = "`dev` has a sign-in without passwords, so it only listens on loopback: use --listen 127.0.0.1:PORT, and \
+    unset COMPANION_HTTP_LISTEN";
     let is_loopback = listen.is_some_and(|listen| listen.ip().is_loopback());
     if is_loopback { Ok(()) } else { Err(UsageError(advice.to_owned()).into()) }
 }
 
-/// The port after the service's, so that a dashboard can be set up with it; any free one if that is taken.
+/// The port after the service's, so that a dashboard can rely on it; any free one if that is in use.
 fn sandbox_socket(listen: SocketAddr) -> anyhow::Result<TcpListener> {
-    // 0 is any free port.
+    // 0 means any free port.
     let next = listen.port().checked_add(1).filter(|_| listen.port() != 0).unwrap_or(0);
     TcpListener::bind((listen.ip(), next))
         .or_else(|_| TcpListener::bind((listen.ip(), 0)))
         .context("no free port for the sandbox")
 }
 
-/// The default port if it is free, else any other: several `dev`s, or one beside a `serve`, get along.
+/// The default port if it is free, otherwise any other, so that several `dev`s, or one next to a `serve`, get along.
 fn admin_socket(config: AdminConfig) -> anyhow::Result<Option<TcpListener>> {
     let Some(listen) = config.listen.filter(|_| !config.is_set) else { return Ok(admin::bind(config)?) };
     Ok(TcpListener::bind(listen).or_else(|_| TcpListener::bind((listen.ip(), 0))).ok())
 }
 
-/// What `dev` sets; the environment still wins, but not where that would open the sandbox's door to others or write demo data
-/// over somebody's own: a shell in which `serve` is set up must be safe to try `dev` in.
+/// The settings of `dev`. The environment can override them, except where that would open the sandbox to others or write demo
+/// data over someone's own: it must be safe to try `dev` in a shell that is set up for `serve`.
 fn configuration(
     options: &DevOptions,
     sandbox: SocketAddr,
@@ -185,18 +186,19 @@ fn configuration(
     let environment: Vec<_> = environment.into_iter().collect();
     ensure!(
         !environment.iter().any(|(name, _)| name == "COMPANION_STORE_URL" || name == "COMPANION_STORE_URL_FILE"),
-        "`dev` fills its store with demo data, so it takes none that is set elsewhere: unset COMPANION_STORE_URL and \
-         COMPANION_STORE_URL_FILE, and give --data or --store"
+        "`dev` fills its store with demo data, so it won't use the one set in the environment: unset COMPANION_STORE_URL and \
+         COMPANION_STORE_URL_FILE, and pass --data or --store"
     );
     let mut config = Config::load_over(&[Layer::new("dev", text)], None, environment)?;
     ensure_loopback(config.http.listen.tcp())?;
-    // A page elsewhere that lets its own name lead to this machine (DNS rebinding) must not sign in here. The bot key is published.
+    // A page elsewhere that points its own name at this machine (DNS rebinding) must not sign in here, because the bot key is
+    // published.
     config.http.loopback_names_only = true;
     Ok(config)
 }
 
-/// As in production, but for one: the few people of the sandbox stand for all users, so each may sign in ten times as often. A
-/// dashboard that signs in again and again by mistake meets the limit all the same.
+/// The same as in production, with one exception: the sandbox's few people stand for all users, so each may sign in ten times
+/// as often. A dashboard that keeps signing in by mistake still hits the limit.
 const LIMITS: &str = "[limits]\nsign_ins_per_user = 200";
 const NO_LIMITS: &str = r#"
         [limits]
@@ -206,7 +208,7 @@ const NO_LIMITS: &str = r#"
         requests_per_second = 0
 "#;
 
-/// The redirect addresses, those that were asked for first, and their origins. Of each origin there is one.
+/// The redirect addresses, the requested ones first, and their origins. One per origin.
 fn redirect_uris(asked: &[String]) -> (toml::Value, toml::Value) {
     let taken: Vec<_> = asked.iter().filter_map(|uri| origin_of(uri)).collect();
     let usual = REDIRECT_URIS.into_iter().filter(|uri| !origin_of(uri).is_some_and(|origin| taken.contains(&origin)));
@@ -215,8 +217,8 @@ fn redirect_uris(asked: &[String]) -> (toml::Value, toml::Value) {
     (all.into(), origins.into())
 }
 
-/// Lets people sign in on the service's own page, by both names of this machine. The port is known only when the socket is bound. Of
-/// each origin there is one redirect address, so one that was asked for stays.
+/// Lets people sign in on the service's own page, under both names of this machine. The port is only known once the socket is
+/// bound. There is one redirect address per origin, so a requested one stays.
 fn register_dashboard(config: &mut Config, address: SocketAddr) {
     if !config.site.enabled {
         return;
@@ -238,7 +240,7 @@ fn banner(service: &str, sandbox: &Sandbox, admin: Option<&AdminServer>, data: &
     let names: Vec<_> = sandbox.people().into_iter().map(|person| person.name).collect();
     format!(
         r#"
-bot-companion {version}, for trying out. All of it runs on this machine; Ctrl-C stops it.
+bot-companion {version}, development mode. Everything runs on this machine; press Ctrl-C to stop.
 
   site       {service}/site/
   dashboard  {service}{dashboard}
@@ -257,13 +259,13 @@ Sign in as one of the people and list their guilds:
   TOKEN=$(curl -s -X POST -H 'Idp-Code: owner' {service}/auth | grep -o 'bcs_[0-9A-Za-z]*')
   curl -s -H "Token: $TOKEN" {service}/guilds
 
-Be the bot: the demo bot and its data are gone with the first call of yours. See what the service holds of it:
+Act as the bot: your first call replaces the demo bot and its data. Then see what the service has stored:
 
   curl -s -X PUT -H 'Authorization: Bearer {key}' {service}/bot/heartbeat \
     -d '{{"instance": "mine", "started_at": '$(date +%s)', "memory": 50000000, "shard_count": 1, "shards": [{{"id": 0}}]}}'
   curl -s -H 'Authorization: Bearer {key}' {service}/bot/state
 
-Let things fail, such as the guild list; DELETE in place of PUT mends it:
+Simulate a failure, here of the guild list; DELETE instead of PUT ends it:
 
   curl -s -X PUT {control}/guilds-fail
 
@@ -305,7 +307,7 @@ mod tests {
         assert!(config.http.allowed_origins.contains(&"http://localhost:4200".to_owned()));
         assert_eq!(config.http.allowed_origins.len(), 4);
         let refused = loaded_with(&["localhost:3000"], false, &[]).unwrap_err().to_string();
-        assert!(refused.contains("idp.redirect_uri") && refused.contains("write the whole address"), "{refused}");
+        assert!(refused.contains("idp.redirect_uri") && refused.contains("write the full address"), "{refused}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the sandbox's switches do to the service of `dev`.
+//! What the sandbox's switches do to the service in `dev`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -19,19 +19,19 @@ use crate::app::App;
 
 /// How long requests are refused.
 const LIMITED: Duration = Duration::from_secs(30);
-/// The addresses of this machine.
+/// The loopback addresses.
 const HERE: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
 /// The service's side of the switches.
 pub(super) struct Switchboard {
     app: Arc<App>,
     bot: Arc<DemoBot>,
-    /// By the clock's ticks.
+    /// In the clock's ticks.
     limited_until: Mutex<Duration>,
     overload: Mutex<Option<Overload>>,
 }
 
-/// A task that holds all permits until it is told to let go.
+/// A task that holds all permits until it is told to release them.
 struct Overload {
     release: oneshot::Sender<()>,
     task: JoinHandle<()>,
@@ -47,7 +47,7 @@ impl Switchboard {
             let Some(account) = self.app.store.account(user).await? else { return Ok(false) };
             let Some(list) = account.list else { return Ok(false) };
             let older = StoredList { fetched: self.app.clock.now().before(age), ..list };
-            // If another list was stored meanwhile, that one is to be older.
+            // If another list was stored in the meantime, age that one.
             if self.app.store.save_list(user, account.list_version, older).await? {
                 return Ok(true);
             }
@@ -80,7 +80,8 @@ impl ServiceSwitches for Switchboard {
             Ok(true) => Ok(()),
             Ok(false) if online => Ok(()),
             Ok(false) => {
-                Err("Your own bot reports: stop it, and 90 seconds after its last heartbeat it is offline.".to_owned())
+                Err("Your own bot is reporting: stop it, and it goes offline 90 seconds after its last heartbeat."
+                    .to_owned())
             }
             Err(error) => Err(error.to_string()),
         }
@@ -116,7 +117,7 @@ impl ServiceSwitches for Switchboard {
         // All of them, not only the first.
         let limits = HERE.map(|address| self.exhaust(address));
         if !limits.contains(&true) {
-            return Err("There are no limits: start `dev` without --no-limits.".to_owned());
+            return Err("Rate limits are off: start `dev` without --no-limits.".to_owned());
         }
         *self.limited_until.lock() = self.app.clock.ticks() + LIMITED;
         Ok(())
@@ -127,7 +128,7 @@ impl ServiceSwitches for Switchboard {
             let overload = self.overload.lock().take();
             if let Some(Overload { release, task }) = overload {
                 drop(release);
-                // The permits are back when it has ended.
+                // The permits are back once it has ended.
                 let _ = task.await;
             }
             return Ok(());
@@ -140,7 +141,7 @@ impl ServiceSwitches for Switchboard {
         let app = Arc::clone(&self.app);
         let task = tokio::spawn(async move {
             let all = saturating::to_u32(app.config.limits.concurrent_requests);
-            // It waits for requests that are being handled, and takes each permit that is given back.
+            // Waits for requests in progress, and takes each permit as it comes back.
             let taken = async {
                 let permits = app.request_permits.acquire_many(all).await;
                 let _ = tell.send(());
@@ -150,7 +151,7 @@ impl ServiceSwitches for Switchboard {
             tokio::select! { () = taken => {}, _ = released => {} }
         });
         *self.overload.lock() = Some(Overload { release, task });
-        // A request that takes long keeps its permit, but no other gets one.
+        // A slow request keeps its permit, but no other gets one.
         let _ = tokio::time::timeout(Duration::from_secs(5), taken_all).await;
         Ok(())
     }

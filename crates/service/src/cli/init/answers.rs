@@ -1,4 +1,4 @@
-//! Asks for what a configuration must know.
+//! Asks for the values that a configuration needs.
 
 use std::io::{self, BufRead as _, Write as _};
 
@@ -9,19 +9,19 @@ use secrecy::{ExposeSecret as _, SecretString};
 use super::template::default_of;
 use super::{Answers, check_listen, check_public_url, check_redirects, check_store};
 
-/// The exit code that shells give a process which SIGINT has ended.
+/// The exit code that shells report for a process ended by SIGINT.
 const INTERRUPTED: i32 = 130;
 
-/// Somebody who can be asked.
+/// Someone to ask.
 pub(super) trait Respondent {
-    /// Shows the question; `None` if there will be no more answers.
+    /// Shows the question. `None` if there will be no more answers.
     fn ask(&mut self, question: &str) -> io::Result<Option<String>>;
-    /// The same for an answer that nobody may see.
+    /// The same, without showing the answer.
     fn ask_secretly(&mut self, question: &str) -> io::Result<Option<String>>;
     fn tell(&mut self, text: &str) -> io::Result<()>;
 }
 
-/// Whoever sits at the terminal. Standard output is left to what the command prints.
+/// The person at the terminal. Standard output is reserved for what the command prints.
 pub(super) struct Terminal;
 
 impl Respondent for Terminal {
@@ -42,7 +42,7 @@ impl Respondent for Terminal {
         tcsetattr(io::stdin(), OptionalActions::Flush, &hidden)?;
         let answer = self.ask(question);
         tcsetattr(io::stdin(), OptionalActions::Now, &before)?;
-        // The Enter was not shown either.
+        // The Enter key was not shown either.
         self.tell("")?;
         answer
     }
@@ -52,21 +52,20 @@ impl Respondent for Terminal {
     }
 }
 
-/// Whoever presses Ctrl-C while nothing is shown gets a terminal back that shows what they type.
+/// Makes the terminal show input again if the user presses Ctrl-C while it is hidden.
 fn restore_at_interrupt(before: Termios) {
     let wait = move || {
         let Ok(runtime) = crate::cli::runtime() else { return };
         if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
-            // The process ends either way.
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
             std::process::exit(INTERRUPTED);
         }
     };
-    // Without the thread, Ctrl-C ends the process as it always does.
+    // Without the thread, Ctrl-C ends the process as usual.
     let _ = std::thread::Builder::new().name("interrupt".to_owned()).spawn(wait);
 }
 
-/// Asks for everything that is not known yet.
+/// Asks for everything that is still missing.
 pub(super) fn complete(mut answers: Answers, person: &mut impl Respondent) -> anyhow::Result<Answers> {
     person.tell("Press Enter to accept the default in [brackets].")?;
     if answers.client_id.is_none() {
@@ -111,7 +110,7 @@ fn split(text: &str) -> Vec<String> {
     text.split(',').map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
 }
 
-/// Asks until the answer is right. Each wrong one is told why.
+/// Asks until the answer is valid, saying what is wrong with each one that isn't.
 fn until_right(
     person: &mut impl Respondent,
     question: &str,
@@ -135,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives these answers, and notes what was said.
+    /// Gives these answers, and records the questions.
     struct Script {
         answers: VecDeque<&'static str>,
         heard: Vec<String>,

@@ -1,4 +1,4 @@
-//! `bot-companion init`: writes a configuration, asking for what it must know.
+//! `bot-companion init`: writes a configuration, asking for the values it needs.
 
 mod answers;
 mod template;
@@ -24,7 +24,7 @@ use super::output::OutputForm;
 use super::print;
 use crate::config::{Config, Layer, SecretKey, origin_of};
 
-/// The variables that can give the application's secret, and those that can give the keys.
+/// The variables for the application's secret, and those for the keys.
 const SECRET_VARIABLES: [&str; 2] = ["COMPANION_IDP_CLIENT_SECRET", "COMPANION_IDP_CLIENT_SECRET_FILE"];
 const KEYS_VARIABLES: [&str; 2] = ["COMPANION_SECRETS_KEYS", "COMPANION_SECRETS_KEYS_FILE"];
 /// An application's secret is a few dozen characters.
@@ -38,17 +38,17 @@ pub(super) struct Init {
     /// The ID of your application at the provider.
     #[arg(long, value_name = "ID")]
     client_id: Option<String>,
-    /// A file that holds the secret of your application; `-` for standard input. The secret is written into the configuration.
+    /// A file that contains your application's secret; `-` for standard input. The secret is written to the configuration.
     #[arg(long, value_name = "FILE")]
     client_secret_file: Option<PathBuf>,
-    /// Leave the secret out of the file: you set `COMPANION_IDP_CLIENT_SECRET` or `COMPANION_IDP_CLIENT_SECRET_FILE`.
+    /// Leave the secret out of the file; set `COMPANION_IDP_CLIENT_SECRET` or `COMPANION_IDP_CLIENT_SECRET_FILE` instead.
     #[arg(long, conflicts_with = "client_secret_file")]
     secret_from_environment: bool,
     /// The public address of the service, like `https://bot.example`.
     #[arg(long, value_name = "URL")]
     public_url: Option<String>,
-    /// A redirect address, exactly as registered with the provider; may be given several times. With --public-url, the service's own
-    /// dashboard is the default.
+    /// A redirect address, exactly as registered with the provider. Can be repeated. With --public-url, defaults to the
+    /// service's own dashboard.
     #[arg(long, value_name = "URL")]
     redirect_uri: Vec<String>,
     /// Where the data lives: `sqlite:PATH` or `postgres://USER:PASSWORD@HOST/DATABASE`.
@@ -57,20 +57,19 @@ pub(super) struct Init {
     /// The address and port to listen on.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
-    /// The name of your bot, as pages show it.
+    /// The name of your bot, as shown on pages.
     #[arg(long)]
     name: Option<String>,
-    /// Don't ask: what is not given gets its default.
+    /// Don't ask: use defaults for everything that isn't given.
     #[arg(long)]
     yes: bool,
-    /// Replace the file if it is there.
+    /// Replace the file if it exists.
     #[arg(long)]
     force: bool,
     #[command(flatten)]
     form: OutputForm,
 }
 
-/// What is known so far.
 #[derive(Debug, Default)]
 struct Answers {
     client_id: Option<String>,
@@ -89,12 +88,12 @@ impl Answers {
         self.client_secret.is_some() || self.is_secret_elsewhere
     }
 
-    /// The page of the service itself to which the provider can send users back.
+    /// The service's own page that the provider can send users back to.
     fn site_dashboard(&self) -> Option<String> {
         self.public_url.as_ref().map(|url| format!("{url}/site/dashboard"))
     }
 
-    /// The options for what must be known and is not.
+    /// The options for required values that are missing.
     fn missing(&self) -> Vec<&'static str> {
         let needed = [
             (self.client_id.is_some(), "--client-id ID"),
@@ -111,7 +110,7 @@ pub(super) fn run(init: Init) -> anyhow::Result<()> {
     let force = *force;
     ensure!(
         force || !file.exists(),
-        "{} is there already: name another file, or add --force to replace it",
+        "{} already exists: name another file, or add --force to replace it",
         file.display()
     );
     let mut known = given(init)?;
@@ -137,7 +136,7 @@ pub(super) fn run(init: Init) -> anyhow::Result<()> {
     print(&form.one(&value, || said(&file, &known, new_key.is_some(), is_replaced)))
 }
 
-/// What the options say.
+/// The values given as options.
 fn given(init: Init) -> anyhow::Result<Answers> {
     let wrong = |option: &str, checked: Result<(), String>| {
         checked.map_err(|problem| UsageError(format!("{option}: {problem}")))
@@ -174,7 +173,7 @@ fn read_secret(path: &Path) -> anyhow::Result<SecretString> {
     };
     read.with_context(|| format!("cannot read the secret from {}", path.display()))?;
     let secret = SecretString::from(text.trim().to_owned());
-    ensure!(!secret.expose_secret().is_empty(), "{} holds no secret", path.display());
+    ensure!(!secret.expose_secret().is_empty(), "{} contains no secret", path.display());
     Ok(secret)
 }
 
@@ -187,7 +186,7 @@ fn check_public_url(url: &str) -> Result<(), String> {
 
 fn check_redirects(addresses: &[String]) -> Result<(), String> {
     let is_right = !addresses.is_empty() && addresses.iter().all(|address| origin_of(address).is_some());
-    if is_right { Ok(()) } else { Err("Write a whole address, like https://dashboard.example/callback.".to_owned()) }
+    if is_right { Ok(()) } else { Err("Write the full address, like https://dashboard.example/callback.".to_owned()) }
 }
 
 fn check_store(url: &str) -> Result<(), String> {
@@ -202,7 +201,7 @@ fn store_url(known: &Answers) -> SecretString {
     known.store.clone().unwrap_or_else(|| default_of("store.url").into())
 }
 
-/// Whether a key for the provider's tokens must be in the configuration, because none is made beside the database.
+/// Whether the configuration needs a key for the provider's tokens, because none is created next to the database.
 fn needs_key(known: &Answers) -> bool {
     store::needs_shared_keys(&store_url(known)) && KEYS_VARIABLES.iter().all(|name| std::env::var_os(name).is_none())
 }
@@ -213,7 +212,6 @@ fn new_key() -> SecretKey {
     SecretKey::new(random_text(8, secret_bytes), bytes)
 }
 
-/// The settings that the file sets.
 fn settings(known: &Answers, key: Option<&SecretKey>) -> Vec<(&'static str, Value)> {
     let mut redirects = known.redirect_uris.clone();
     if redirects.is_empty() {
@@ -242,7 +240,7 @@ fn settings(known: &Answers, key: Option<&SecretKey>) -> Vec<(&'static str, Valu
     set.into_iter().filter_map(|(setting, value)| Some((setting, value?))).collect()
 }
 
-/// Does what `check` does, before anything is written.
+/// The same as `check`, before anything is written.
 fn check(file: &Path, text: &SecretString, known: &Answers) -> anyhow::Result<()> {
     let layer = Layer::new(file.display().to_string(), text.expose_secret());
     let is_set = SECRET_VARIABLES.iter().any(|name| std::env::var_os(name).is_some());
@@ -252,8 +250,8 @@ fn check(file: &Path, text: &SecretString, known: &Answers) -> anyhow::Result<()
     Ok(config.require_idp()?)
 }
 
-/// Writes the file, all of it or nothing, and says whether it replaced one. Only its owner can read a new one; one that is replaced
-/// keeps its owner, group and mode.
+/// Writes the file completely or not at all, and returns whether it replaced one. Only the owner can read a new file; a
+/// replaced one keeps its owner, group and mode.
 fn write(file: &Path, text: &SecretString, force: bool) -> io::Result<bool> {
     // A link is followed, so that it stays one.
     let file = if force { fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()) } else { file.to_owned() };
@@ -265,18 +263,18 @@ fn write(file: &Path, text: &SecretString, force: bool) -> io::Result<bool> {
     let written = out.write_all(text.expose_secret().as_bytes()).and_then(|()| out.sync_all());
     let owned = written.and_then(|()| replaced.as_ref().map_or(Ok(()), |replaced| keep_access(&part, replaced)));
     let named = owned.and_then(|()| if force { fs::rename(&part, &file) } else { publish(&part, &file, text) });
-    // After a rename it is gone already.
+    // After a rename it is already gone.
     let _ = fs::remove_file(&part);
     named.map(|()| replaced.is_some())
 }
 
-/// Gives a file the owner, group and mode of the one that it replaces, but nothing to others: it may hold a secret.
+/// Copies the owner, group and mode of the file it replaces, but gives no access to others: it may contain a secret.
 fn keep_access(part: &Path, replaced: &fs::Metadata) -> io::Result<()> {
     std::os::unix::fs::chown(part, Some(replaced.uid()), Some(replaced.gid()))?;
     fs::set_permissions(part, fs::Permissions::from_mode(replaced.mode() & 0o770))
 }
 
-/// Gives the file its name, unless something has come there meanwhile. A link, unlike a rename, never replaces it.
+/// Gives the file its name, unless another one appeared there in the meantime. Unlike a rename, a link never replaces it.
 fn publish(part: &Path, file: &Path, text: &SecretString) -> io::Result<()> {
     match fs::hard_link(part, file) {
         // Some file systems have no links.
@@ -294,13 +292,13 @@ fn said(file: &Path, known: &Answers, has_new_key: bool, is_replaced: bool) -> S
     let mut lines = vec![format!("{shown} is written, {access}.")];
     if known.is_secret_elsewhere {
         lines.push(format!(
-            "It does not hold the client secret: set {} or {}.",
+            "It doesn't contain the client secret: set {} or {}.",
             SECRET_VARIABLES[0], SECRET_VARIABLES[1]
         ));
     }
     if has_new_key {
         lines.push(
-            "It holds a new key for the provider's tokens. Every replica needs the same one; keep a copy of it."
+            "It contains a new key for the provider's tokens. Every replica needs the same one; keep a copy of it."
                 .to_owned(),
         );
     }

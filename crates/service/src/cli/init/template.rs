@@ -1,16 +1,17 @@
-//! The text of a new configuration: the reference of all settings, with some of them set.
+//! The text of a new configuration: all settings, with some of them set.
 
 use toml::Value;
 
 use crate::config::DEFAULTS;
 
 const HEAD: &str = "\
-# The configuration of bot-companion, written by `bot-companion init`. A setting behind a `#` has its default: remove the `#` to
-# change it. `bot-companion check` says whether the file is fine, `bot-companion config --effective` which value counts.
+# The configuration of bot-companion, created by `bot-companion init`. Settings that are commented out have their defaults:
+# remove the `#` to change one. `bot-companion check` validates this file, and `bot-companion config --effective` shows the
+# values in use.
 #
 ";
 
-/// The default of a setting, such as `http.listen`.
+/// The default of a setting like `http.listen`.
 pub(super) fn default_of(setting: &str) -> String {
     let of = |(section, key): (&str, &str)| {
         let defaults: toml::Table = toml::from_str(DEFAULTS).ok()?;
@@ -19,9 +20,10 @@ pub(super) fn default_of(setting: &str) -> String {
     setting.split_once('.').and_then(of).unwrap_or_default()
 }
 
-/// The reference with these settings set, and all others commented out: a new default of a later release then counts.
+/// The default configuration with these settings set and all others commented out, so that new defaults of later releases
+/// apply.
 pub(super) fn render(settings: &[(&str, Value)]) -> String {
-    // The first paragraph is about the reference itself.
+    // The first paragraph is about the default configuration itself.
     let (_, reference) = DEFAULTS.split_once("\n#\n").unwrap_or(("", DEFAULTS));
     let (mut section, mut text) = (String::new(), HEAD.to_owned());
     for line in reference.lines() {

@@ -16,17 +16,17 @@ use crate::cli::check_line::CheckLine;
 use crate::config::ListenAddress;
 use crate::server::{CertificateFacts, listen_advice};
 
-/// A clock that is further off than this makes times look odd; one that is much further off breaks TLS and the expiry of tokens.
+/// If a clock is further off than this, times look odd; much further, and TLS and token expiry break.
 const SKEW_NOTICED: Duration = Duration::from_secs(30);
 const SKEW_HARMFUL: Duration = Duration::from_mins(5);
-/// A certificate should have been renewed by then.
+/// How long before its expiry a certificate should have been renewed.
 const RENEWAL: Duration = Duration::from_hours(14 * 24);
 
 #[derive(Clone, Copy)]
 pub(super) enum CheckedPort {
     Service,
     Admin,
-    /// At an address that nobody set: the service runs without it.
+    /// At an address that nobody configured: the service runs without it.
     DefaultAdmin,
 }
 
@@ -36,10 +36,10 @@ pub(super) fn port(port: CheckedPort, listen: &ListenAddress, taken: &io::Error,
         CheckedPort::Admin | CheckedPort::DefaultAdmin => ("admin port", "admin.listen"),
     };
     if taken.kind() == io::ErrorKind::AddrInUse && is_ours {
-        return CheckLine::fine(name, format!("{listen} is taken by a bot-companion that runs"));
+        return CheckLine::fine(name, format!("{listen} is in use by a running bot-companion"));
     }
     let advice = listen_advice(listen, taken);
-    let text = format!("{listen} cannot be listened on ({taken}); {advice}, or set {setting} to another address");
+    let text = format!("cannot listen on {listen} ({taken}); {advice}, or set {setting} to another address");
     match port {
         CheckedPort::DefaultAdmin => CheckLine::warning(name, text),
         CheckedPort::Service | CheckedPort::Admin => CheckLine::failed(name, text),
@@ -48,66 +48,68 @@ pub(super) fn port(port: CheckedPort, listen: &ListenAddress, taken: &io::Error,
 
 pub(super) fn schema(found: i64, newest: usize) -> CheckLine {
     match usize::try_from(found) {
-        Ok(0) => CheckLine::fine("schema", "there are no tables yet; the first start makes them"),
-        Ok(found) if found == newest => CheckLine::fine("schema", format!("version {found}, as this release has it")),
+        Ok(0) => CheckLine::fine("schema", "there are no tables yet; the first start creates them"),
+        Ok(found) if found == newest => CheckLine::fine("schema", format!("version {found}, as this release expects")),
         Ok(found) if found < newest => CheckLine::warning(
             "schema",
             format!(
-                "version {found}; the next start of this release brings it to {newest}, and an older release then refuses it: make a backup first"
+                "version {found}; the next start of this release migrates it to {newest}, and older releases cannot use it \
+                 after that: make a backup first"
             ),
         ),
         _ => CheckLine::failed(
             "schema",
             format!(
-                "version {found}, and this release knows only up to {newest}; run the newer release, or restore a backup"
+                "version {found}, but this release only supports up to {newest}; run the newer release, or restore a backup"
             ),
         ),
     }
 }
 
-/// Whether the role may make the tables, which it does at each start if they are missing.
+/// Whether the role may create the tables, which happens at each start if they are missing.
 pub(super) fn role(server: &ServerLook) -> CheckLine {
     let ServerLook { role, schema, may_create, .. } = server;
     match schema {
         Some(schema) if *may_create => {
-            CheckLine::fine("role", format!("`{role}` may make tables in the schema `{schema}`"))
+            CheckLine::fine("role", format!("`{role}` may create tables in the schema `{schema}`"))
         }
         Some(schema) => CheckLine::failed(
             "role",
             format!(
-                "`{role}` may not make tables in the schema `{schema}`, so the start fails; let the role own the database, or run \
+                "`{role}` may not create tables in the schema `{schema}`, so the start fails; make the role the owner of the \
+                 database, or run \
                  `GRANT CREATE ON SCHEMA {schema} TO {role}` as its owner"
             ),
         ),
         None => CheckLine::failed(
             "role",
             format!(
-                "`{role}` may use no schema of its search_path; run `GRANT USAGE, CREATE ON SCHEMA public TO {role}`"
+                "`{role}` may not use any schema on its search_path; run `GRANT USAGE, CREATE ON SCHEMA public TO {role}`"
             ),
         ),
     }
 }
 
-/// Whether the server takes as many connections as one replica may open: the pool, the listener, and one while it starts.
+/// Whether the server accepts as many connections as one replica may open: the pool, the listener, and one more during startup.
 pub(in crate::cli) fn connections(server: &ServerLook, pool: usize) -> CheckLine {
     let (most, setting) = server.connections;
     let needed = saturating::to_i64(pool).saturating_add(2);
     if needed <= most {
-        return CheckLine::fine("connections", format!("{needed} of at most {most} are for this replica"));
+        return CheckLine::fine("connections", format!("this replica uses {needed} of at most {most}"));
     }
     CheckLine::failed(
         "connections",
         format!(
-            "store.connections is {pool}, so this replica needs {needed} connections with the two beside them, but the server allows this \
-             role only {most}; lower store.connections, or raise {setting} (docs/scaling.md)"
+            "store.connections is {pool}, so this replica needs {needed} connections (the pool and two more), but the server \
+             allows this role only {most}; lower store.connections, or raise {setting} (docs/scaling.md)"
         ),
     )
 }
 
-/// Whether the file at this place is damaged, and whether it holds what should be gone.
+/// Whether this file is damaged, and whether it contains data that should be gone.
 pub(super) fn file(look: &FileLook, location: &str) -> Vec<CheckLine> {
     let damage = match &look.integrity {
-        Integrity::Sound => CheckLine::fine("damage", "none: SQLite's quick_check found nothing"),
+        Integrity::Sound => CheckLine::fine("damage", "none: SQLite's quick_check found no damage"),
         Integrity::Damaged(found) => CheckLine::failed(
             "damage",
             format!(
@@ -127,14 +129,14 @@ pub(super) fn file(look: &FileLook, location: &str) -> Vec<CheckLine> {
     let leftovers = look.needs_vacuum.then(|| {
         CheckLine::warning(
             "deleted data",
-            "an older release may have left deleted names in the file; the next start removes them, or \
-             `bot-companion store vacuum` if its log says so",
+            "an older release may have left deleted names in the file; the next start removes them, unless its log asks you \
+             to run `bot-companion store vacuum`",
         )
     });
     std::iter::once(damage).chain(leftovers).collect()
 }
 
-/// `missing` is where the key file should be, if there is none.
+/// `missing` is where the key file should be if there is none.
 pub(super) fn keys(configured: &[String], missing: Option<&Path>, grants_by_key: &[(String, u64)]) -> CheckLine {
     let unknown: Vec<_> = grants_by_key.iter().filter(|(id, _)| !configured.contains(id)).collect();
     let count: u64 = unknown.iter().map(|(_, count)| count).sum();
@@ -143,31 +145,31 @@ pub(super) fn keys(configured: &[String], missing: Option<&Path>, grants_by_key:
     match (count, missing) {
         (0, None) => CheckLine::fine("keys", format!("all {all} grants can be read")),
         (0, Some(path)) => {
-            CheckLine::fine("keys", format!("there is no key yet; the first start makes one at {}", path.display()))
+            CheckLine::fine("keys", format!("there is no key yet; the first start creates one at {}", path.display()))
         }
         (count, None) => CheckLine::failed("keys", cautions::unreadable_grants(count, &ids, None)),
         (count, Some(path)) => CheckLine::failed(
             "keys",
             format!(
-                "{count} grants cannot be read, because the key file {} is missing; put it back before the service starts, or it \
-                 makes a new one and those people have to sign in again",
+                "{count} grants cannot be read, because the key file {} is missing; put it back before you start the service, \
+                 or it creates a new one and those people have to sign in again",
                 path.display()
             ),
         ),
     }
 }
 
-/// `reported` is when a process of the bot last sent a heartbeat.
+/// `reported` is when a bot process last sent a heartbeat.
 pub(super) fn bot(reported: Option<Time>, now: Time) -> CheckLine {
     let Some(reported) = reported else {
         let advice = "make a key with `bot-companion key create` and give it to the bot (docs/feed.md)";
         return CheckLine::warning("bot", format!("no bot has ever reported; {advice}"));
     };
-    let last = format!("it reported last at {}, {} s ago", reported.iso8601(), now.since(reported).as_secs());
+    let last = format!("last report at {}, {} s ago", reported.iso8601(), now.since(reported).as_secs());
     if !is_silent(reported, now) {
         return CheckLine::fine("bot", last);
     }
-    let advice = "if the service runs, see whether the bot does, and its log for what it says about the companion";
+    let advice = "if the service is running, check that the bot is too, and what its log says about the companion";
     CheckLine::warning("bot", format!("the bot is silent: {last}; {advice}"))
 }
 
@@ -175,40 +177,34 @@ pub(super) fn provider(base_url: &str, redirect_uri: &str, probed: &Result<(), I
     let reached = CheckLine::fine("provider", format!("{base_url} answers"));
     let error = match probed {
         Ok(()) => {
-            let odd = "it took a code that nobody was given; is idp.base_url the provider's?";
+            let odd = "it accepted a made-up code; is idp.base_url really the provider's?";
             return vec![reached, CheckLine::failed("credentials", odd)];
         }
         Err(error) => error,
     };
     let credentials = match error.kind {
         IdpErrorKind::Rejected => {
-            CheckLine::fine("credentials", "taken; a code that cannot be good was sent, and only that was refused")
+            CheckLine::fine("credentials", "accepted; a made-up code was sent, and only the code was refused")
         }
         IdpErrorKind::Misconfigured => CheckLine::failed(
             "credentials",
             format!(
-                "{}; compare idp.client_id and idp.client_secret with the provider's page: a secret that was reset there is the \
-                 usual cause. This counts as one refused call there",
+                "{}; compare idp.client_id and idp.client_secret with the provider's page: usually the secret was reset \
+                 there. This counts as one refused call",
                 error.detail
             ),
         ),
         IdpErrorKind::RedirectRefused => CheckLine::failed(
             "credentials",
-            format!(
-                "{}; register {redirect_uri} at the provider, letter by letter, or correct idp.redirect_uri",
-                error.detail
-            ),
+            format!("{}; register exactly {redirect_uri} with the provider, or correct idp.redirect_uri", error.detail),
         ),
         IdpErrorKind::RateLimited(span) | IdpErrorKind::BackingOff(span) => CheckLine::warning(
             "credentials",
-            format!("it limits this address now; try again in {} s", span.as_secs().max(1)),
+            format!("it is rate limiting this address; try again in {} s", span.as_secs().max(1)),
         ),
         IdpErrorKind::Refused | IdpErrorKind::Unauthorized => CheckLine::failed(
             "credentials",
-            format!(
-                "{}; see whether idp.base_url is right, and whether the provider blocks this machine's address",
-                error.detail
-            ),
+            format!("{}; check idp.base_url, and whether the provider blocks this machine's address", error.detail),
         ),
         IdpErrorKind::Unavailable | IdpErrorKind::Timeout | IdpErrorKind::CircuitOpen(_) => {
             let advice = "check idp.base_url, name resolution, outgoing HTTPS, and HTTPS_PROXY if there is one";
@@ -218,7 +214,7 @@ pub(super) fn provider(base_url: &str, redirect_uri: &str, probed: &Result<(), I
     vec![reached, credentials]
 }
 
-/// `date` is the provider's time, in whole seconds, at some moment between the two of ours.
+/// `date` is the provider's time in whole seconds, at some moment between our two.
 pub(super) fn clock(date: Time, began: Time, ended: Time) -> CheckLine {
     let ahead = began.since(date.after(Duration::from_secs(1)));
     let behind = date.since(ended);
@@ -238,27 +234,27 @@ pub(super) fn certificate(path: &Path, facts: Option<&CertificateFacts>, now: Ti
     let Some(CertificateFacts { names, valid_from, expires }) = facts else {
         return CheckLine::warning(
             "certificate",
-            format!("{path} goes with its key; what is in it cannot be read here"),
+            format!("{path} matches its key, but its contents cannot be read here"),
         );
     };
     let until = expires.iso8601();
     let named = if names.is_empty() { "no name".to_owned() } else { names.join(", ") };
     if *expires <= now {
-        return CheckLine::failed("certificate", format!("{path} has expired at {until}; renew it"));
+        return CheckLine::failed("certificate", format!("{path} expired at {until}; renew it"));
     }
     if *valid_from > now {
-        let text =
-            format!("{path} is valid only from {} on; check this machine's clock, or wait", valid_from.iso8601());
+        let text = format!("{path} is not valid before {}; check this machine's clock, or wait", valid_from.iso8601());
         return CheckLine::failed("certificate", text);
     }
     if names.is_empty() {
-        let advice = "browsers refuse it: ask for one with the service's name as a subject alternative name";
+        let advice = "browsers refuse it: request one with the service's name as a subject alternative name";
         return CheckLine::failed("certificate", format!("{path} names nobody; {advice}"));
     }
     if expires.since(now) <= RENEWAL {
-        let text =
-            format!("{path} for {named} expires at {until}; renew it, and see why that did not happen by itself");
+        let text = format!(
+            "{path} for {named} expires at {until}; renew it, and find out why it wasn't renewed automatically"
+        );
         return CheckLine::warning("certificate", text);
     }
-    CheckLine::fine("certificate", format!("{path} is for {named} and good until {until}"))
+    CheckLine::fine("certificate", format!("{path} is for {named} and valid until {until}"))
 }

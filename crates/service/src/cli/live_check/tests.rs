@@ -16,7 +16,7 @@ use crate::server::CertificateFacts;
 const NOW: Time = Time::from_seconds(1_794_784_620);
 const HOUR: Duration = Duration::from_hours(1);
 
-/// The status is the expected one, and the text says this.
+/// Expects this status, and this part in the text.
 fn expect(line: &CheckLine, status: CheckStatus, part: &str) {
     assert!(line.status == status && line.text.contains(part), "{line:?}");
 }
@@ -25,7 +25,7 @@ fn expect(line: &CheckLine, status: CheckStatus, part: &str) {
 fn ports() {
     let listen: ListenAddress = "127.0.0.1:443".parse().unwrap();
     for (port, kind, is_ours, status, part) in [
-        (Service, io::ErrorKind::AddrInUse, true, Fine, "taken by a bot-companion that runs"),
+        (Service, io::ErrorKind::AddrInUse, true, Fine, "in use by a running bot-companion"),
         (Service, io::ErrorKind::AddrInUse, false, Failed, "another program listens there"),
         (Admin, io::ErrorKind::AddrInUse, false, Failed, "set admin.listen"),
         (DefaultAdmin, io::ErrorKind::AddrInUse, false, Warning, "another program listens there"),
@@ -39,8 +39,8 @@ fn ports() {
 #[test]
 fn schemas() {
     for (found, status, part) in [
-        (0, Fine, "the first start makes them"),
-        (7, Fine, "as this release has it"),
+        (0, Fine, "the first start creates them"),
+        (7, Fine, "as this release expects"),
         (6, Warning, "make a backup first"),
         (8, Failed, "run the newer release"),
         (-1, Failed, "restore a backup"),
@@ -75,7 +75,7 @@ fn keys() {
         Failed,
         "the key file a.key is missing; put it back",
     );
-    expect(&findings::keys(&[], Some(Path::new("a.key")), &[]), Fine, "the first start makes one at a.key");
+    expect(&findings::keys(&[], Some(Path::new("a.key")), &[]), Fine, "the first start creates one at a.key");
 }
 
 #[test]
@@ -139,11 +139,11 @@ fn certificates() {
     expect(
         &of(&facts(&["a.example"], past, later)),
         Fine,
-        "chain.pem is for a.example and good until 2026-12-27T15:17:00Z",
+        "chain.pem is for a.example and valid until 2026-12-27T15:17:00Z",
     );
     expect(&of(&facts(&["a.example"], past, NOW.after(HOUR))), Warning, "renew it");
-    expect(&of(&facts(&["a.example"], past, past)), Failed, "has expired at");
-    expect(&of(&facts(&["a.example"], NOW.after(HOUR), later)), Failed, "valid only from");
+    expect(&of(&facts(&["a.example"], past, past)), Failed, "expired at");
+    expect(&of(&facts(&["a.example"], NOW.after(HOUR), later)), Failed, "not valid before");
     expect(&of(&facts(&[], past, later)), Failed, "names nobody");
     expect(&findings::certificate(path, None, NOW), Warning, "cannot be read here");
 }

@@ -1,4 +1,4 @@
-//! What counts in the end: each setting with its value and where that came from.
+//! The settings in use, and where each came from.
 
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use super::{RawValue, SECRETS, Settings};
 use crate::config::value::store_url;
 
-/// A setting as it counts.
+/// A setting in use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EffectiveSetting {
-    /// Its name, such as `http.listen`.
+    /// Its name, like `http.listen`.
     pub key: String,
-    /// Its value as it was given; a secret is hidden.
+    /// Its value as given; secrets are hidden.
     pub value: Value,
     /// Where it came from: `default`, `FILE:LINE`, or a variable.
     pub source: String,
@@ -42,12 +42,12 @@ fn shown(value: &RawValue) -> Value {
     }
 }
 
-/// Of a secret only whether there is one; of the store's URL everything but the password.
+/// For a secret, only whether there is one; for the store's URL, everything but the password.
 fn hidden(value: &RawValue) -> Value {
     match value {
         RawValue::List(items) if items.is_empty() => json!([]),
         RawValue::Text(text) | RawValue::Plain(text) if text.is_empty() => json!(""),
-        // Only a URL passes this, and one that is no database's has no password.
+        // Only a URL passes this, and one that isn't a database's has no password.
         RawValue::Text(text) | RawValue::Plain(text) => match store_url(text) {
             Ok(url) => json!(without_password(url.expose_secret())),
             Err(_) => json!(HIDDEN),

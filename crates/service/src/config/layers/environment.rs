@@ -1,4 +1,4 @@
-//! The layer that wins over all others: variables of the environment.
+//! Environment variables, the layer that overrides all others.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,19 +9,19 @@ use super::super::secret_file::secret_file;
 use super::super::suggest::suggest;
 use super::{GivenSetting, RawValue, SECRETS, Settings, SourceLocation, variable};
 
-/// Variables with our prefix that are no settings: they are for the build, the SDKs and the command line.
-const FOREIGN: [&str; 5] =
+/// Variables with our prefix that aren't settings: they are for the build, the SDKs and the command line.
+const NOT_SETTINGS: [&str; 5] =
     ["COMPANION_URL", "COMPANION_BOT_KEY", "COMPANION_CONFIG", "COMPANION_COPY_FROM", "COMPANION_COPY_TO"];
 const FOREIGN_PREFIX: &str = "COMPANION_BUILD_";
 
 impl Settings {
-    /// Adds the environment, which wins over all layers.
+    /// Adds the environment, which overrides all other layers.
     pub(in crate::config) fn environment(&mut self, variables: impl Iterator<Item = (OsString, OsString)>) {
         let keys: BTreeMap<String, String> = self.given.keys().map(|key| (variable(key), key.clone())).collect();
         let mut ours: Vec<_> = variables
             .map(|(name, value)| (name.to_string_lossy().into_owned(), value))
             .filter(|(name, _)| name.starts_with("COMPANION_") && !name.starts_with(FOREIGN_PREFIX))
-            .filter(|(name, _)| !FOREIGN.contains(&name.as_str()))
+            .filter(|(name, _)| !NOT_SETTINGS.contains(&name.as_str()))
             .collect();
         ours.sort();
         let order = self.layers;

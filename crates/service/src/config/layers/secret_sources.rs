@@ -1,21 +1,19 @@
-//! The files that secrets were read from, so that somebody can look who else may read them.
+//! The files that secrets were read from, to check who else can read them.
 
 use std::path::{Path, PathBuf};
 
 use super::effective::without_password;
 use super::{RawValue, SECRETS, Settings};
 
-/// A file that holds a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretFile {
-    /// The setting, such as `idp.client_secret`.
+    /// The setting, like `idp.client_secret`.
     pub setting: &'static str,
-    /// The file.
     pub path: PathBuf,
 }
 
 impl Settings {
-    /// Notes the file that gave this setting, if there is one and what it gave is a secret.
+    /// Remembers the file this setting came from, if there is one and the value is a secret.
     pub(super) fn note_secret(&mut self, key: &str, value: &RawValue, file: Option<&Path>) {
         if let Some(path) = file
             && let Some(setting) = SECRETS.into_iter().find(|secret| *secret == key && holds_secret(key, value))
@@ -24,13 +22,13 @@ impl Settings {
         }
     }
 
-    /// The files that a secret was read from, also those of settings that a later layer has replaced.
+    /// The files that secrets were read from, including those that a later layer overrides.
     pub(in crate::config) fn secret_files(&self) -> Vec<SecretFile> {
         self.secret_files.clone()
     }
 }
 
-/// Whether there is anything to hide: an empty value is no secret, and a store's URL is one only with a password.
+/// Whether there is anything to hide: an empty value isn't a secret, and a store's URL is one only if it has a password.
 fn holds_secret(key: &str, value: &RawValue) -> bool {
     match value {
         RawValue::Text(text) | RawValue::Plain(text) if key == "store.url" => without_password(text) != *text,

@@ -1,4 +1,4 @@
-//! The loader as its users meet it: files, environments, and what they are told.
+//! The loader as users see it: files, environments, and the messages.
 
 mod wrong;
 
@@ -69,11 +69,11 @@ fn the_defaults() {
 fn every_documented_variable_sets_its_setting() {
     let defaults: Vec<_> = documented().into_iter().map(|(key, value)| (variable(&key), value)).collect();
     let mut config = Config::load(None, defaults.clone()).unwrap();
-    // The one setting that is told apart from its default.
+    // The one setting that differs from its default.
     assert!(std::mem::take(&mut config.admin.is_set));
     assert_eq!(format!("{config:?}"), format!("{:?}", Config::load(None, NOTHING).unwrap()));
 
-    // No setting accepts a control character, so each complains if, and only if, it is read.
+    // No setting accepts a control character, so each reports an error exactly if it is read.
     let wrong = defaults.into_iter().map(|(variable, _)| (variable, "\u{7}"));
     let error = Config::load(None, wrong).unwrap_err();
     let complained: BTreeSet<_> = error.problems().iter().filter_map(|line| line.split(": ").next()).collect();
@@ -198,7 +198,7 @@ fn the_files_that_hold_a_secret_are_known() {
     assert_eq!(found(&url, &[]), [("secrets.keys", file.clone())], "a URL without a password is no secret");
     let url = url.replace("me@", "me:hush@");
     assert_eq!(found(&url, &[]), [("secrets.keys", file.clone()), ("store.url", file.clone())]);
-    // A secret that the environment replaces is in the file all the same.
+    // A secret that the environment overrides is still in the file.
     let both = [("idp.client_secret", file.clone()), ("idp.client_secret", secret.clone())];
     assert_eq!(found("idp.client_secret = \"hush\"", &variable), both);
 }
@@ -291,7 +291,7 @@ fn key_ids_differ() {
     let error = from_text(&format!("secrets.keys = [\"a:{KEY}\", \"b:{KEY}\", \"a:{KEY}\"]")).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "companion.toml:1: secrets.keys: the id of key 3 was used before it: give each its own"
+        "companion.toml:1: secrets.keys: key 3 has the same ID as an earlier one: give each its own"
     );
 }
 

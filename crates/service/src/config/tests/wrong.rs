@@ -1,4 +1,4 @@
-//! Wrong configurations, and word for word what their authors are told.
+//! Invalid configurations, with the exact messages that their authors see.
 
 type Problems = &'static [&'static str];
 type Variables = &'static [(&'static str, &'static str)];
@@ -7,9 +7,9 @@ pub(super) const FILES: &[(&str, Problems)] = &[
     ("\n\n\n\n\n[http]\nlisen = \"x\"", &["companion.toml:7: http.lisen is not a setting; did you mean http.listen?"]),
     (
         "[sessions]\n\nidle = \"7 days\"",
-        &["companion.toml:3: sessions.idle = \"7 days\": write a number and a unit, such as \"7d\""],
+        &["companion.toml:3: sessions.idle = \"7 days\": write a number and a unit, like \"7d\""],
     ),
-    ("sessions.idle = 7", &["companion.toml:1: sessions.idle = 7: write a number and a unit, such as \"7d\""]),
+    ("sessions.idle = 7", &["companion.toml:1: sessions.idle = 7: write a number and a unit, like \"7d\""]),
     ("sessions.idle = \"1s\"", &["companion.toml:1: sessions.idle = \"1s\": write a duration from 1m to 365d"]),
     ("[htpp]\nlisten = 1", &["companion.toml:1: htpp is not a setting; did you mean http?"]),
     ("listen = 1", &["companion.toml:1: listen is not a setting; did you mean http.listen?"]),
@@ -23,7 +23,7 @@ pub(super) const FILES: &[(&str, Problems)] = &[
     (
         "[http]\nlisten = 8080",
         &[
-            "companion.toml:2: http.listen = 8080: write an address and a port, such as \"127.0.0.1:8080\", or \"unix:\" and the path of a socket",
+            "companion.toml:2: http.listen = 8080: write an address and a port, like \"127.0.0.1:8080\", or \"unix:\" and the path of a socket",
         ],
     ),
     ("idp.client_id = 123", &["companion.toml:1: idp.client_id = 123: put the value in quotes"]),
@@ -31,9 +31,8 @@ pub(super) const FILES: &[(&str, Problems)] = &[
     ("log.format = \"xml\"", &["companion.toml:1: log.format = \"xml\": write \"text\" or \"json\""]),
     (
         "log.filter = \"a=b=c\"",
-        &[
-            "companion.toml:1: log.filter = \"a=b=c\": write a level such as \"info\", or directives such as \"info,bot_companion=debug\"",
-        ],
+        &["companion.toml:1: log.filter = \"a=b=c\": write a level like \"info\", or directives like \
+             \"info,bot_companion=debug\""],
     ),
     ("limits.connections = 0", &["companion.toml:1: limits.connections = 0: write a whole number from 1 to 1000000"]),
     (
@@ -52,38 +51,39 @@ pub(super) const FILES: &[(&str, Problems)] = &[
         "[limits]\nexempt = [\n  \"10.0.0.0/8\",\n  \"10.0.0.1/8\",\n  7,\n]",
         &[
             "companion.toml:4: limits.exempt = \"10.0.0.1/8\": the address has bits set after the prefix; write \"10.0.0.0/8\"",
-            "companion.toml:5: limits.exempt = 7: write a network such as \"10.0.0.0/8\" or \"2001:db8::/32\", or an address",
+            "companion.toml:5: limits.exempt = 7: write a network like \"10.0.0.0/8\" or \"2001:db8::/32\", or an address",
         ],
     ),
     (
         "http.allowed_origins = [\"https://a.example/\"]",
-        &[
-            "companion.toml:1: http.allowed_origins = \"https://a.example/\": write an exact origin, such as \"https://dashboard.example\", without a path, a slash at its end or \"*\"",
-        ],
+        &["companion.toml:1: http.allowed_origins = \"https://a.example/\": write an exact origin, like \
+             \"https://dashboard.example\", without a path, a trailing slash or \"*\""],
     ),
     (
         "http.allowed_headers = [\"X-Trace\", \"*\", \"a b\"]",
         &[
-            "companion.toml:1: http.allowed_headers = \"*\": write the name of a header, such as \"traceparent\"",
-            "companion.toml:1: http.allowed_headers = \"a b\": write the name of a header, such as \"traceparent\"",
+            "companion.toml:1: http.allowed_headers = \"*\": write the name of a header, like \"traceparent\"",
+            "companion.toml:1: http.allowed_headers = \"a b\": write the name of a header, like \"traceparent\"",
         ],
     ),
     (
         "idp.base_url = \"http://provider.example\"",
         &[
-            "companion.toml:1: idp.base_url = \"http://provider.example\": write https: over http, tokens would travel in the clear",
+            "companion.toml:1: idp.base_url = \"http://provider.example\": use https: over http, tokens would be sent in the clear",
         ],
     ),
     (
         "store.url = \"mysql://user:hush@host/x\"",
         &[
-            "companion.toml:1: store.url: write \"sqlite:\" and the path of the database, such as \"sqlite:bot-companion.db\", or \"postgres://USER:PASSWORD@HOST/DATABASE\"",
+            "companion.toml:1: store.url: write \"sqlite:\" and the path of the database, like \"sqlite:bot-companion.db\", \
+             or \"postgres://USER:PASSWORD@HOST/DATABASE\"",
         ],
     ),
     (
         "store.url = \"postgres://user:hush@host/x\"",
         &[
-            "companion.toml:1: store.url names PostgreSQL: set secrets.keys to a key that all replicas share: what the .key file of a SQLite database that was moved holds, or \"main:\" and what `openssl rand -base64 32` prints",
+            "companion.toml:1: store.url names PostgreSQL: set secrets.keys to a key that all replicas share: the contents of \
+             the .key file if you moved from SQLite, or \"main:\" and the output of `openssl rand -base64 32`",
         ],
     ),
     ("tls.cert = \"a.pem\"", &["companion.toml:1: tls.cert is set without tls.key: set both, or neither"]),
@@ -109,19 +109,18 @@ pub(super) const FILES: &[(&str, Problems)] = &[
     ),
     (
         "idp.redirect_uri = \"/callback\"",
-        &[
-            "companion.toml:1: idp.redirect_uri = \"/callback\": write the whole address, such as \"https://dashboard.example/callback\"",
-        ],
+        &["companion.toml:1: idp.redirect_uri = \"/callback\": write the full address, like \
+             \"https://dashboard.example/callback\""],
     ),
     (
         "secrets.keys = [\"a:aHVzaA==\"]",
-        &["companion.toml:1: secrets.keys: what follows the colon is base64 of 4 bytes, not of 32"],
+        &["companion.toml:1: secrets.keys: the part after the colon is 4 bytes in base64, not 32"],
     ),
     ("idp.client_secret = 12345", &["companion.toml:1: idp.client_secret: put the value in quotes"]),
     (
         "[http]\nlisten = \"x\"\nlisen = 1\n[log]\nformat = \"\"",
         &[
-            "companion.toml:2: http.listen = \"x\": write an address and a port, such as \"127.0.0.1:8080\", or \"unix:\" and the path of a socket",
+            "companion.toml:2: http.listen = \"x\": write an address and a port, like \"127.0.0.1:8080\", or \"unix:\" and the path of a socket",
             "companion.toml:3: http.lisen is not a setting; did you mean http.listen?",
             "companion.toml:5: log.format = \"\": write \"text\" or \"json\"",
         ],
@@ -132,7 +131,7 @@ pub(super) const ENVIRONMENTS: &[(Variables, Problems)] = &[
     (
         &[("COMPANION_HTTP_LISTEN", "8080")],
         &[
-            "COMPANION_HTTP_LISTEN: http.listen = \"8080\": write an address and a port, such as \"127.0.0.1:8080\", or \"unix:\" and the path of a socket",
+            "COMPANION_HTTP_LISTEN: http.listen = \"8080\": write an address and a port, like \"127.0.0.1:8080\", or \"unix:\" and the path of a socket",
         ],
     ),
     (
@@ -148,19 +147,19 @@ pub(super) const ENVIRONMENTS: &[(Variables, Problems)] = &[
     (
         &[("COMPANION_LIMITS_REQUESTS_BURST", "many"), ("COMPANION_GUILDS_FRESH", "1")],
         &[
-            "COMPANION_GUILDS_FRESH: guilds.fresh = \"1\": write a number and a unit, such as \"60s\"",
+            "COMPANION_GUILDS_FRESH: guilds.fresh = \"1\": write a number and a unit, like \"60s\"",
             "COMPANION_LIMITS_REQUESTS_BURST: limits.requests_burst = \"many\": write a whole number from 1 to 1000000",
         ],
     ),
     (
         &[("COMPANION_LIMITS_EXEMPT", "10.0.0.0/8,here")],
         &[
-            "COMPANION_LIMITS_EXEMPT: limits.exempt = \"here\": write a network such as \"10.0.0.0/8\" or \"2001:db8::/32\", or an address",
+            "COMPANION_LIMITS_EXEMPT: limits.exempt = \"here\": write a network like \"10.0.0.0/8\" or \"2001:db8::/32\", or an address",
         ],
     ),
     (
         &[("COMPANION_SECRETS_KEYS", "hush")],
-        &["COMPANION_SECRETS_KEYS: secrets.keys: write an id, a colon and base64 of 32 bytes"],
+        &["COMPANION_SECRETS_KEYS: secrets.keys: write an ID, a colon and 32 bytes in base64"],
     ),
     (
         &[("COMPANION_IDP_CLIENT_SECRET", "hush"), ("COMPANION_IDP_CLIENT_SECRET_FILE", "/x")],

@@ -19,19 +19,19 @@ use crate::app::App;
 use crate::http::error::ApiError;
 use crate::http::extract::Bot;
 
-/// How many bytes a line may have.
+/// The longest line.
 const LINE_BYTES: usize = 1 << 20;
-/// After this many bytes without waiting, the task yields to others.
+/// The task yields to others after this many bytes without waiting.
 const YIELD_AFTER: usize = 256 * 1024;
-/// When a client whose upload was ended should try again.
+/// When a client should retry after its upload was ended.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// How long the rest of a refused body is read at the most.
+/// How long the rest of a refused body is read at most.
 const DISCARD_FOR: Duration = Duration::from_secs(30);
 
-/// How often the key of an upload is checked while bytes arrive.
+/// How often an upload's key is checked while data arrives.
 const CHECK_EVERY: Duration = Duration::from_secs(3);
 
-/// Checks regularly that the key of an upload is still valid.
+/// Checks regularly that an upload's key is still valid.
 pub(super) struct KeyCheck {
     app: Arc<App>,
     key: TokenHash,
@@ -62,20 +62,20 @@ pub(super) struct Upload {
     chunks: BodyDataStream,
     key_check: Option<KeyCheck>,
     _place: Option<Place>,
-    /// Cancelled when another key gets a place of this upload.
+    /// Cancelled when another key takes over this upload's permit.
     revoked: CancellationToken,
-    /// What has arrived and is not decoded yet.
+    /// Data that has arrived but is not decoded yet.
     arrived: Bytes,
     decoder: Option<GzDecoder<Vec<u8>>>,
     idle_timeout: Duration,
-    /// How many decoded bytes may still come.
+    /// How many more decoded bytes are allowed.
     left: u64,
-    /// How many bytes may still arrive. Compressed data can be endless and mean nothing.
+    /// How many more bytes may arrive, because compressed data can be endless and decode to nothing.
     arriving_left: u64,
-    /// Decoded bytes; those before `taken` were given out as lines.
+    /// Decoded bytes; those before `taken` were returned as lines.
     buffer: Vec<u8>,
     taken: usize,
-    /// Before this index there is no further end of a line.
+    /// There is no further line end before this index.
     searched: usize,
     ended: bool,
     /// The number of the last line.
@@ -85,7 +85,7 @@ pub(super) struct Upload {
 }
 
 impl Upload {
-    /// The body under these headers, with at most that many bytes, decompressed.
+    /// The body with these headers, limited to that many bytes when decompressed.
     pub(super) fn new(headers: &HeaderMap, body: Body, bound: u64, idle_timeout: Duration) -> Result<Self, ApiError> {
         let mut decoder = None;
         for encoding in headers.get_all(header::CONTENT_ENCODING) {
@@ -114,23 +114,23 @@ impl Upload {
         })
     }
 
-    /// With its key checked while it goes on.
+    /// Also checks its key regularly.
     pub(super) fn with_key_check(mut self, check: KeyCheck) -> Self {
         self.key_check = Some(check);
         self
     }
 
-    /// In this place, which another key may get meanwhile.
+    /// Holds this permit, which another key may take over.
     pub(super) fn in_place(self, place: Place, revoked: CancellationToken) -> Self {
         Self { _place: Some(place), revoked, ..self }
     }
 
-    /// Cancelled when another key gets a place of this upload.
+    /// Cancelled when another key takes over this upload's permit.
     pub(super) fn revoked(&self) -> &CancellationToken {
         &self.revoked
     }
 
-    /// The number of the line that was given out last, counted from 1.
+    /// The number of the last line returned, starting at 1.
     pub(super) fn number(&self) -> u64 {
         self.line
     }
@@ -172,7 +172,7 @@ impl Upload {
         Ok(std::mem::take(&mut self.buffer))
     }
 
-    /// Reads the rest and drops it, within bounds: a client that is still sending would not see the response otherwise.
+    /// Reads the rest and drops it, within limits: a client that is still sending would not see the response otherwise.
     pub(super) async fn discard(mut self) {
         let mut rest = 16_u32 << 20;
         let timeout = self.idle_timeout.min(Duration::from_secs(2));
@@ -228,7 +228,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Runs one step of the decoder. Its output is bounded, so that a decompression bomb is noticed in time.
+    /// Runs one step of the decoder. Its output is limited, so that a decompression bomb is noticed in time.
     fn decode(&mut self) -> Result<(), ApiError> {
         let Some(decoder) = &mut self.decoder else {
             let chunk = self.arrived.split_to(self.arrived.len().min(YIELD_AFTER));
@@ -281,7 +281,7 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// The lines of a body that comes in chunks of this size, or the error and the line that it names.
+    /// The lines of a body that arrives in chunks of this size, or the error and the line it names.
     async fn lines(encoding: &str, body: &[u8], chunk: usize, bound: u64) -> Result<Vec<String>, String> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_ENCODING, encoding.parse().unwrap());
@@ -316,7 +316,7 @@ mod tests {
         let bomb = gzip(&vec![b'\n'; 64 << 20]);
         let whole = gzip(b"{}\n{}\n");
         let long = vec![b'x'; LINE_BYTES + 1];
-        // Stored blocks of no bytes, none of them the last.
+        // Empty stored blocks, none of them marked as the last.
         let empty_blocks = [gzip(b"")[..10].to_vec(), b"\0\0\0\xff\xff".repeat(600_000)].concat();
         let table: [(&str, Vec<u8>, &str); 9] = [
             ("gzip", bomb, "body_too_large"),

@@ -16,7 +16,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::body::Upload;
 
-/// How many bytes an upload may have here.
+/// The size limit for uploads here.
 const BOUND: usize = 512;
 const SAMPLES: &[&[u8]] = &[b"{\"id\":\"7\"}\n{\"end\":1}\n", b"one\n\n  \r\ntwo\r\nthree", b"\n\n\n"];
 
@@ -26,7 +26,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// The lines of a body that comes in chunks of this size; `None` if it is refused.
+/// The lines of a body that arrives in chunks of this size; `None` if it is refused.
 fn lines(runtime: &Runtime, body: &[u8], chunk: usize, is_gzip: bool) -> Option<Vec<Vec<u8>>> {
     let mut headers = HeaderMap::new();
     if is_gzip {
@@ -44,13 +44,13 @@ fn lines(runtime: &Runtime, body: &[u8], chunk: usize, is_gzip: bool) -> Option<
     })
 }
 
-/// The same, the plain way.
+/// The same, done the simple way.
 fn expected(text: &[u8]) -> Option<Vec<Vec<u8>>> {
     let filled = text.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
     (text.len() <= BOUND).then(|| filled.map(<[u8]>::to_vec).collect())
 }
 
-/// All that this gzip data holds; `None` if it is damaged, or something follows.
+/// The contents of this gzip data; `None` if it is damaged or followed by something.
 fn unzipped(bytes: &[u8]) -> Option<Vec<u8>> {
     let (mut decoder, mut text) = (GzDecoder::new(bytes), Vec::new());
     decoder.read_to_end(&mut text).ok()?;

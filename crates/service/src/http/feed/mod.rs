@@ -1,4 +1,4 @@
-//! `/bot/…`: the feed, by which the bot sends its data. Every call needs the bot's key.
+//! `/bot/…`: the feed that bots send their data to. Every call needs the bot's key.
 
 mod body;
 #[cfg(test)]
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use api::envelope::Nothing;
 use api::error::ErrorCode;
 use api::error_responses::{BotRefusals, EventsRefusals, SnapshotRefusals, UploadRefusals};
-use api::feed::{HeartbeatReport, StateData, Taken};
+use api::feed::{FeedResult, HeartbeatReport, StateData};
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
@@ -18,7 +18,7 @@ use body::{KeyCheck, Upload};
 use domain::feed::{self, Event, InstanceId, ShardKey};
 use http::HeaderMap;
 use runtime::fair_pool::{FairPool, Place};
-use store::{Fed, Foreign};
+use store::{BatchOutcome, UnownedEvents};
 use telemetry::untrusted::Untrusted;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -28,16 +28,16 @@ use super::extract::{Bot, Sender, feed_overloaded};
 use super::respond::Success;
 use crate::app::App;
 
-/// How many bytes a heartbeat may have, decompressed.
+/// The size limit of a heartbeat, decompressed.
 const HEARTBEAT_BYTES: u64 = 1 << 20;
-/// How many bytes a batch of events may have, decompressed.
+/// The size limit of a batch of events, decompressed.
 const EVENTS_BYTES: u64 = 16 << 20;
-/// How many events a batch may have.
+/// The most events in a batch.
 const EVENTS: usize = 10_000;
 
 /// Send a heartbeat
 ///
-/// A process of the bot says how it and its own shards are, every 15 seconds.
+/// A bot process reports its own health and that of its shards, every 15 seconds.
 #[utoipa::path(put, path = "/bot/heartbeat", operation_id = "sendHeartbeat", tag = "bot", security(("bot" = [])),
     request_body(content = HeartbeatReport, description = "The report", content_type = "application/json"),
     responses((status = 200, description = "Noted", body = Nothing), BotRefusals, UploadRefusals))]
@@ -53,23 +53,23 @@ pub(super) async fn heartbeat(
         return Err(ErrorCode::BotKeyInvalid.into());
     }
     let now = app.clock.now();
-    let beat = feed::heartbeat(&bot.key, &report, now).map_err(|reason| ApiError::line(1, &reason))?;
-    app.store.beat(beat, now).await?;
+    let heartbeat = feed::heartbeat(&bot.key, &report, now).map_err(|reason| ApiError::line(1, &reason))?;
+    app.store.record_heartbeat(heartbeat, now).await?;
     Ok(Success(Nothing {}))
 }
 
 /// Replace a shard's guilds
 ///
-/// The whole truth of one shard: one guild a line, then `{"end": N}` with their number. It replaces, in one step, every guild for
-/// which `(id >> 22) % shard_count` is the shard. `{"id": …, "unavailable": true}` keeps a guild as it is.
+/// Everything about one shard: one guild per line, then `{"end": N}` with their number. In one step, it replaces every guild
+/// for which `(id >> 22) % shard_count` is the shard. `{"id": …, "unavailable": true}` keeps a guild as it is.
 #[utoipa::path(put, path = "/bot/shards/{shard_count}/{shard_id}/guilds", operation_id = "replaceShardGuilds", tag = "bot",
     security(("bot" = [])),
     params(("shard_count" = u32, Path, minimum = 1, maximum = 100_000, description = "How many shards there are."),
-        ("shard_id" = u32, Path, maximum = 99_999, description = "Which of them."),
-        ("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "Names this start of the process."),
+        ("shard_id" = u32, Path, maximum = 99_999, description = "The number of this shard."),
+        ("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "The name of this start of the process."),
         ("Feed-Sequence" = u64, Header, minimum = 1, maximum = 4_611_686_018_427_387_904_u64, description = "The number of the first event after this snapshot.")),
-    request_body(content = String, description = "The guilds, one JSON object a line", content_type = "application/x-ndjson"),
-    responses((status = 200, description = "Replaced", body = Taken),
+    request_body(content = String, description = "The guilds, one JSON object per line", content_type = "application/x-ndjson"),
+    responses((status = 200, description = "Replaced", body = FeedResult),
         BotRefusals, UploadRefusals, SnapshotRefusals))]
 pub(super) async fn guilds(
     State(app): State<Arc<App>>,
@@ -78,7 +78,7 @@ pub(super) async fn guilds(
     sender: Sender,
     headers: HeaderMap,
     body: Body,
-) -> Result<Success<Taken>, ApiError> {
+) -> Result<Success<FeedResult>, ApiError> {
     let shard = shard.ok().and_then(|Path((count, id))| parse_shard(&count, &id)).ok_or(ErrorCode::NotFound)?;
     let bound = app.current.get().feed.snapshot_bytes;
     let upload = upload(&app, &bot, &app.uploads.permits, &headers, body, bound)?;
@@ -88,12 +88,12 @@ pub(super) async fn guilds(
 
 /// Replace all subscriptions
 ///
-/// The whole truth of premium: one subscription a line, then `{"end": N}` with their number.
+/// All premium subscriptions: one per line, then `{"end": N}` with their number.
 #[utoipa::path(put, path = "/bot/subscriptions", operation_id = "replaceSubscriptions", tag = "bot", security(("bot" = [])),
-    params(("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "Names this start of the process."),
+    params(("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "The name of this start of the process."),
         ("Feed-Sequence" = u64, Header, minimum = 1, maximum = 4_611_686_018_427_387_904_u64, description = "The number of the first event after this snapshot.")),
-    request_body(content = String, description = "The subscriptions, one JSON object a line", content_type = "application/x-ndjson"),
-    responses((status = 200, description = "Replaced", body = Taken),
+    request_body(content = String, description = "The subscriptions, one JSON object per line", content_type = "application/x-ndjson"),
+    responses((status = 200, description = "Replaced", body = FeedResult),
         BotRefusals, UploadRefusals, SnapshotRefusals))]
 pub(super) async fn subscriptions(
     State(app): State<Arc<App>>,
@@ -101,7 +101,7 @@ pub(super) async fn subscriptions(
     sender: Sender,
     headers: HeaderMap,
     body: Body,
-) -> Result<Success<Taken>, ApiError> {
+) -> Result<Success<FeedResult>, ApiError> {
     let bound = app.current.get().feed.snapshot_bytes;
     let upload = upload(&app, &bot, &app.uploads.permits, &headers, body, bound)?;
     let instance = sender.instance(&bot);
@@ -110,12 +110,13 @@ pub(super) async fn subscriptions(
 
 /// Send events
 ///
-/// What changed, in order: one event a line, numbered from `Feed-Sequence`. All of them count, or none.
+/// Changes in order: one event per line, numbered from `Feed-Sequence`. All of them are applied, or none.
 #[utoipa::path(post, path = "/bot/events", operation_id = "sendEvents", tag = "bot", security(("bot" = [])),
-    params(("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "Names this start of the process."),
+    params(("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "The name of this start of the process."),
         ("Feed-Sequence" = u64, Header, minimum = 1, maximum = 4_611_686_018_427_387_904_u64, description = "The number of the first of these events.")),
-    request_body(content = Option<String>, description = "The events, one JSON object a line; none asks whether the number is right", content_type = "application/x-ndjson"),
-    responses((status = 200, description = "Applied, or known already", body = Taken),
+    request_body(content = Option<String>, description = "The events, one JSON object per line; send none to check the \
+    number", content_type = "application/x-ndjson"),
+    responses((status = 200, description = "Applied, or already known", body = FeedResult),
         BotRefusals, UploadRefusals, EventsRefusals))]
 pub(super) async fn events(
     State(app): State<Arc<App>>,
@@ -123,7 +124,7 @@ pub(super) async fn events(
     sender: Sender,
     headers: HeaderMap,
     body: Body,
-) -> Result<Success<Taken>, ApiError> {
+) -> Result<Success<FeedResult>, ApiError> {
     let mut upload = upload(&app, &bot, &app.uploads.permits, &headers, body, EVENTS_BYTES)?;
     let (events, mut taken) = match read_events(&mut upload).await {
         Ok(read) => read,
@@ -132,36 +133,37 @@ pub(super) async fn events(
             return Err(refusal);
         }
     };
-    // A batch that has arrived as a whole is applied even if the client leaves.
+    // A batch that has arrived completely is applied even if the client leaves.
     let (now, instance, first) = (app.clock.now(), sender.instance(&bot), sender.sequence);
     let store = Arc::clone(&app.store);
     let by = instance.clone();
     let fed = app.background.spawn(async move { store.feed(by, first, events, now).await });
     match fed.await.map_err(|error| ApiError::new(ErrorCode::Internal).because(&error))?? {
-        Fed::Applied { applied, ignored, next, foreign } => {
-            explain(&mut taken, &app, &instance, &foreign);
+        BatchOutcome::Applied { applied, ignored, next, unowned } => {
+            explain(&mut taken, &app, &instance, &unowned);
             Ok(Success(taken.with(applied, ignored, next)))
         }
-        Fed::Resync { next } => Err(ApiError::new(ErrorCode::ResyncRequired).with_next(next)),
-        Fed::KeyRefused => Err(ErrorCode::BotKeyInvalid.into()),
+        BatchOutcome::Resync { next } => Err(ApiError::new(ErrorCode::ResyncRequired).with_next(next)),
+        BatchOutcome::KeyRefused => Err(ErrorCode::BotKeyInvalid.into()),
     }
 }
 
-/// Says why events about guilds were ignored, before all other reasons.
-fn explain(taken: &mut Taken, app: &App, instance: &InstanceId, foreign: &Foreign) {
-    if foreign.unclaimed > 0 {
+/// Explains why events about guilds were ignored, before all other reasons.
+fn explain(taken: &mut FeedResult, app: &App, instance: &InstanceId, unowned: &UnownedEvents) {
+    if unowned.unclaimed > 0 {
         taken.explain_first(format!(
-            "{} ignored: this process has neither sent a snapshot of the shard nor named it in a heartbeat. Send its snapshot first.",
-            foreign.unclaimed
+            "{} ignored: this process has neither sent a snapshot of the shard nor named it in a heartbeat. Send its snapshot \
+             first.",
+            unowned.unclaimed
         ));
     }
-    if let Some(owner) = &foreign.owner {
-        warn_operator(app, instance, owner, foreign.overruled);
-        taken.explain_first(overruled_reason(foreign.overruled, owner));
+    if let Some(owner) = &unowned.owner {
+        warn_operator(app, instance, owner, unowned.overruled);
+        taken.explain_first(overruled_reason(unowned.overruled, owner));
     }
 }
 
-/// Tells the sender why its data does not count.
+/// Tells the sender why its data is ignored.
 fn overruled_reason(count: u64, owner: &InstanceId) -> String {
     format!(
         "{count} ignored: the shard belongs to the process `{}`, which started later. If that one is gone, it loses the shard after \
@@ -170,7 +172,7 @@ fn overruled_reason(count: u64, owner: &InstanceId) -> String {
     )
 }
 
-/// Logs, once per minute and instance, that data of the bot does not count, and what to do about it.
+/// Logs, once per minute and instance, that data of the bot is ignored, and what to do about it.
 fn warn_operator(app: &App, instance: &InstanceId, owner: &InstanceId, ignored: u64) {
     if app.uploads.ignored.count(instance, app.clock.ticks()).is_none() {
         return;
@@ -179,19 +181,19 @@ fn warn_operator(app: &App, instance: &InstanceId, owner: &InstanceId, ignored: 
     let (owner_key, owner) = (Untrusted(&owner.key), owner.name.as_str());
     warn!(
         %key, instance = name, %owner_key, owner, ignored,
-        "the bot's data is ignored: a process that started later owns its shards; if both run, stop one of them, and if the owner is \
-         gone, its shards are free after 90 seconds of silence"
+        "the bot's data is ignored: a process that started later owns its shards; if both are running, stop one of them; if \
+         the owner is gone, its shards are free after 90 seconds of silence"
     );
 }
 
-async fn read_events(upload: &mut Upload) -> Result<(Vec<Event>, Taken), ApiError> {
-    let (mut events, mut taken) = (Vec::new(), Taken::default());
+async fn read_events(upload: &mut Upload) -> Result<(Vec<Event>, FeedResult), ApiError> {
+    let (mut events, mut taken) = (Vec::new(), FeedResult::default());
     while let Some(line) = upload.next_line().await? {
         let read = feed::event_line(line, &provider::RULES);
         let (event, reasons) = read.map_err(|reason| ApiError::line(upload.number(), &reason))?;
         taken.ignore(reasons);
         if let Event::Ignored(reason) = &event {
-            // The store counts it: it may be a repeat.
+            // The store counts it, because it may be a repeat.
             taken.explain(reason);
         }
         if events.len() == EVENTS {
@@ -202,10 +204,10 @@ async fn read_events(upload: &mut Upload) -> Result<(Vec<Event>, Taken), ApiErro
     Ok((events, taken))
 }
 
-/// Get what the service holds
+/// Get the service's view of the bot
 ///
 /// The bot's processes with the numbers of their next events, its shards with the ages of their snapshots and heartbeats, and
-/// how much there is of everything.
+/// totals.
 #[utoipa::path(get, path = "/bot/state", operation_id = "getBotState", tag = "bot", security(("bot" = [])),
     responses((status = 200, description = "The state", body = StateData), BotRefusals))]
 pub(super) async fn state(State(app): State<Arc<App>>, bot: Bot) -> Result<Success<StateData>, ApiError> {
@@ -214,7 +216,7 @@ pub(super) async fn state(State(app): State<Arc<App>>, bot: Bot) -> Result<Succe
     Ok(Success(StateData::new(state, &health, &bot.key, app.clock.now())))
 }
 
-/// The body of a request that has a place in this pool.
+/// The body of a request that has a permit from this pool.
 fn upload(
     app: &Arc<App>,
     bot: &Bot,
@@ -233,7 +235,7 @@ fn enter(app: &App, bot: &Bot, pool: &FairPool, revoked: &CancellationToken) -> 
     pool.enter(bot.hash, app.clock.ticks(), revoked).ok_or_else(|| feed_overloaded(app))
 }
 
-/// The shard with these numbers, if they are decimal digits and nothing else.
+/// The shard with these numbers, if they are plain decimal digits.
 fn parse_shard(count: &str, id: &str) -> Option<ShardKey> {
     let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?;
     ShardKey::new(number(count)?, number(id)?)

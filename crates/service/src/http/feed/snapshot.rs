@@ -1,10 +1,10 @@
-//! A snapshot: its lines are staged as they arrive, and committed in one step when the last one confirms that all of them came.
+//! A snapshot: its lines are staged as they arrive, and committed in one step when the last one confirms that all arrived.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::error::ErrorCode;
-use api::feed::Taken;
+use api::feed::FeedResult;
 use domain::feed::{
     GuildLine, InstanceId, Lines, Reason, Scope, ShardKey, SnapshotLine, guild_line, subscription_line,
 };
@@ -18,19 +18,19 @@ use super::{overruled_reason, warn_operator};
 use crate::app::{App, SnapshotPermit};
 use crate::http::error::ApiError;
 
-/// A batch is staged when it has this many lines or bytes.
+/// A batch is staged at this many lines or bytes.
 const BATCH_LINES: usize = 2_000;
 const BATCH_BYTES: usize = 4 << 20;
-/// How many bytes a line counts for if it leaves something as it is stored: that is copied, however short the line is.
+/// How many bytes a line counts for if it keeps stored data as it is: that is copied, however short the line is.
 const CARRIED_BYTES: usize = BATCH_BYTES / 256;
-/// When a client that got no permit should try again.
+/// When a client that got no permit should retry.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
-/// What a snapshot is of: which lines it is made of, and what it replaces.
+/// The kind of a snapshot: which lines it consists of, and what it replaces.
 pub(super) trait SnapshotKind {
     type Line: Send + 'static;
     fn read(&self, line: &[u8]) -> Result<SnapshotLine<Self::Line>, Reason>;
-    /// Whether this snapshot replaces what the line is about.
+    /// Whether this snapshot covers what the line is about.
     fn is_own(&self, line: &Self::Line) -> bool;
     /// What staging the line costs beyond its own bytes.
     fn weight(line: &Self::Line) -> usize;
@@ -52,7 +52,7 @@ impl SnapshotKind for ShardKey {
         let reason = format!("`id` belongs to shard {} of {}, not to this one.", home.id, home.count);
         match guild {
             GuildLine::Guild(_) => Err(Reason::new(reason)),
-            // It is counted but not staged: it belongs to another shard.
+            // It is counted but not staged, because it belongs to another shard.
             GuildLine::Unavailable(_) => {
                 Ok(SnapshotLine::One(guild.clone(), ignored.iter().cloned().chain([reason]).collect()))
             }
@@ -105,14 +105,14 @@ impl SnapshotKind for Subscriptions {
     }
 }
 
-/// Receives a snapshot: all of it or nothing.
+/// Receives a snapshot completely or not at all.
 pub(super) async fn receive<K: SnapshotKind>(
     app: &Arc<App>,
     kind: K,
     (key, instance): (TokenHash, InstanceId),
     sequence: u64,
     mut upload: Upload,
-) -> Result<Taken, ApiError> {
+) -> Result<FeedResult, ApiError> {
     let busy = || ApiError::new(ErrorCode::SnapshotBusy).after(RETRY_AFTER);
     let permit = app.uploads.try_acquire(kind.scope(), key, app.clock.ticks(), upload.revoked()).ok_or_else(busy)?;
     let mut staging = SnapshotStaging::begin(app, kind.scope(), instance, sequence, permit).await?;
@@ -132,8 +132,8 @@ async fn stage_all<K: SnapshotKind>(
     staging: &mut SnapshotStaging,
     kind: &K,
     upload: &mut Upload,
-) -> Result<(u64, Taken), ApiError> {
-    let mut taken = Taken::default();
+) -> Result<(u64, FeedResult), ApiError> {
+    let mut taken = FeedResult::default();
     let (mut batch, mut bytes, mut count, mut end) = (Vec::new(), 0, 0_u64, None);
     while let Some(line) = upload.next_line().await? {
         bytes += line.len();
@@ -174,19 +174,19 @@ async fn stage_all<K: SnapshotKind>(
     Ok((count, taken))
 }
 
-/// A snapshot that is being staged. If it is dropped before its commit, a background task abandons it.
+/// A snapshot being staged. If it is dropped before its commit, a background task discards it.
 struct SnapshotStaging {
     app: Arc<App>,
     instance: InstanceId,
     snapshot: SnapshotId,
-    /// The batch that is being written while the next one is read.
+    /// The batch being written while the next one is read.
     batch: Option<JoinHandle<Result<(), StoreError>>>,
     _permit: SnapshotPermit,
     is_committed: bool,
 }
 
 impl SnapshotStaging {
-    /// In the background: if the client leaves meanwhile, the snapshot that was begun is dropped there, and so abandoned.
+    /// In the background: if the client leaves in the meantime, the snapshot is dropped there, and so discarded.
     async fn begin(
         app: &Arc<App>,
         scope: Scope,
@@ -210,7 +210,7 @@ impl SnapshotStaging {
         Ok(())
     }
 
-    /// Waits until the batch that is being written is written.
+    /// Waits until the current batch is written.
     async fn finish_batch(&mut self) -> Result<(), ApiError> {
         let Some(batch) = &mut self.batch else { return Ok(()) };
         let staged = batch.await;
@@ -219,8 +219,8 @@ impl SnapshotStaging {
         Ok(())
     }
 
-    /// Runs to its end even if the client leaves.
-    async fn commit(mut self, count: u64, taken: Taken) -> Result<Taken, ApiError> {
+    /// Runs to the end even if the client leaves.
+    async fn commit(mut self, count: u64, taken: FeedResult) -> Result<FeedResult, ApiError> {
         let (app, instance) = (Arc::clone(&self.app), self.instance.clone());
         let commit = app.background.spawn(async move {
             let committed = self.app.store.commit_snapshot(self.snapshot, self.app.clock.now()).await;
@@ -232,7 +232,7 @@ impl SnapshotStaging {
             Committed::Replaced { next } => Ok(taken.with(count, 0, next)),
             Committed::Outranked { next, owner } => {
                 warn_operator(&app, &instance, &owner, count);
-                let mut taken = Taken::default();
+                let mut taken = FeedResult::default();
                 taken.explain_first(overruled_reason(count, &owner));
                 Ok(taken.with(0, count, next))
             }
@@ -249,12 +249,12 @@ impl Drop for SnapshotStaging {
         }
         let (app, snapshot, batch) = (Arc::clone(&self.app), self.snapshot, self.batch.take());
         self.app.background.spawn(async move {
-            // A batch that is still being written must not be staged after the snapshot was abandoned.
+            // A batch that is still being written must not be staged after the snapshot was discarded.
             if let Some(batch) = batch {
                 let _ = batch.await;
             }
             if let Err(error) = app.store.abandon_snapshot(snapshot).await {
-                warn!(%error, "a snapshot could not be abandoned; it is cleaned up at the next start");
+                warn!(%error, "an unfinished snapshot could not be discarded; it will be cleaned up at the next start");
             }
             app.uploads.clean_up();
         });

@@ -1,4 +1,5 @@
-//! A request arrives: it gets its context, is counted against its client's rate limit, and is answered by the fast path if that can.
+//! A request arrives: it gets its context, counts against its client's rate limit, and is answered by the fast path if
+//! possible.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -21,8 +22,8 @@ use super::super::{access, date, fast_path, framing};
 use super::{Body, HttpService};
 
 impl HttpService {
-    /// Responds by the fast path, without waiting for anything, and tells the ticks at which the request arrived. If it cannot, gives
-    /// the request's context for [`HttpService::call`], unless the path is not one of its own.
+    /// Responds through the fast path without waiting for anything, and returns the ticks at which the request arrived. If it
+    /// cannot, returns the request's context for [`HttpService::call`], unless the path is not one of its own.
     pub(crate) fn try_hot<'a>(
         &self,
         request: &HotRequest<'a>,
@@ -34,7 +35,7 @@ impl HttpService {
         let headers = if is_valid { Ok(()) } else { Err(ErrorCode::HostInvalid) };
         let claims = Claims { request_id, forwarded_for: forwarded_for.into_iter() };
         let context = self.context(claims, headers, peer, (route.zone, route.route));
-        // What a page of another origin gets is for the router to say, and to log.
+        // The router decides, and logs, what a page from another origin gets.
         let is_for_reader = route.zone.cors != Cors::AllowedOrigins
             || origin.is_none_or(|origin| cors::is_allowed(origin, &self.app.current.get().allowed_origins));
         if context.headers.is_err() || !is_for_reader {
@@ -44,7 +45,7 @@ impl HttpService {
             self.note(&refusal, &context, &request.method, request.path);
             Some(HotBody::refusal(&refusal, context.id()))
         } else {
-            // A panic here is a bug that the router then answers for.
+            // A panic here is a bug, which the router then answers for.
             catch_unwind(AssertUnwindSafe(|| fast_path::try_respond(&self.app, route, request, &context)))
                 .unwrap_or_default()
         };
@@ -70,8 +71,8 @@ impl HttpService {
         Ok((response, context.ticks))
     }
 
-    /// The same for a request that hyper has parsed; always gives a context if it cannot. `has_room`: whether the connection has room
-    /// for another response now.
+    /// The same for a request that hyper parsed; always returns a context if it cannot. `has_room`: whether the connection has
+    /// room for another response.
     pub(crate) fn try_cached<B>(
         &self,
         request: &Request<B>,
@@ -99,12 +100,12 @@ impl HttpService {
         Err(Box::new(self.context(Claims::of(request.headers()), headers, peer, zone)))
     }
 
-    /// Whether the target of a request may name another host than the header does.
+    /// Whether the target of a request may name a different host from the header.
     fn names_other_host<B>(&self, request: &Request<B>) -> bool {
         self.app.config.http.loopback_names_only && request.uri().authority().is_some()
     }
 
-    /// The context of a request that has just arrived, counted against its client's rate limit where the zone says so.
+    /// The context of a request that has just arrived, counted against its client's rate limit if the zone requires it.
     fn context<'a>(
         &self,
         claims: Claims<'a, impl DoubleEndedIterator<Item = &'a [u8]>>,

@@ -93,7 +93,8 @@ async fn a_long_method_does_not_fill_the_log() {
     assert!(written.contains("request failed") && written.len() < 1000, "{} bytes", written.len());
 }
 
-/// Sends a request whose body takes that long, for work that takes this long. `start_work` ends when the client has read enough.
+/// Sends a request whose body takes that long, for work that takes this long. `start_work` ends when the client has read
+/// enough.
 async fn slow_request(
     service: &HttpService,
     work: &str,
@@ -134,7 +135,7 @@ async fn who_is_late_is_decided_by_who_was_waited_for() {
     let (soon, never) = (Duration::ZERO, Duration::MAX);
     let (taken, unread) = (std::future::ready::<()>, std::future::pending::<()>);
     let told = |answer: &Value| (answer["code"].as_u64().unwrap(), answer["data"]["error"].clone());
-    // At once: each waits for its limit.
+    // Concurrently, because each waits for its limit.
     let (both_slow, no_body, no_room, no_end) = tokio::join!(
         slow_request(&service, "in-time", MOST, taken(())),
         slow_request(&service, "at-once", never, taken(())),

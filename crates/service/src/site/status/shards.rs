@@ -242,7 +242,7 @@ fn number(count: usize) -> u64 {
 mod tests {
     use domain::Heartbeat;
     use domain::feed::InstanceId;
-    use domain::health::ShardBeat;
+    use domain::health::ShardHeartbeat;
 
     use super::*;
 
@@ -256,7 +256,7 @@ mod tests {
                 started_at: NOW.before(Duration::from_secs(started)),
                 memory: 1,
                 shard_count: 3,
-                shards: vec![ShardBeat { id: *id, sent: None, acknowledged: None, latency: Some(40.0) }],
+                shards: vec![ShardHeartbeat { id: *id, sent: None, acknowledged: None, latency: Some(40.0) }],
             };
             health.merge(beat, NOW.before(Duration::from_secs(*ago)));
         }

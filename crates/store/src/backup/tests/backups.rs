@@ -1,4 +1,4 @@
-//! Backups of real stores, and their restoration into others.
+//! Backups of real stores, restored into others.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -15,7 +15,7 @@ pub(super) fn backed_up(home: &Home, url: &SecretString, name: &str) -> std::res
     run(back_up(&taking(url), &home.file(name), &mut unseen))
 }
 
-/// How the tests restore; each changes what it is about.
+/// The default options for a restore; each test changes what it is about.
 pub(super) fn options(home: &Home, url: &SecretString, name: &str) -> RestoreOptions {
     RestoreOptions {
         url: url.clone(),
@@ -56,7 +56,7 @@ fn a_backup_of_either_store_restores_into_either() {
             store.close().await;
         });
         let again = backed_up(&home, &source, "backup").unwrap_err().to_string();
-        assert!(again.contains("is there already; name another file"), "{again}");
+        assert!(again.contains("already exists; name another file"), "{again}");
     }
 }
 
@@ -67,7 +67,7 @@ fn of_two_backups_with_one_name_the_first_stays() {
     let file = home.file("backup");
     let mut watch = |_: Progress<'_>| std::fs::write(&file, "another one").unwrap();
     let refused = run(back_up(&taking(&source), &file, &mut watch)).unwrap_err().to_string();
-    assert!(refused.contains("is there already"), "{refused}");
+    assert!(refused.contains("already exists"), "{refused}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "another one");
     let folder: Vec<_> = std::fs::read_dir(home.file(".")).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert!(!folder.iter().any(|name| name.to_string_lossy().ends_with(".part")), "{folder:?}");
@@ -105,7 +105,7 @@ fn what_is_not_a_whole_backup_is_refused_before_anything_is_written() {
         let source = home.small();
         assert_eq!(backed_up(&home, &source, "backup").unwrap().store, "SQLite");
         let whole = std::fs::read(home.file("backup")).unwrap();
-        // Another store than the backup's, so that a restoration would show.
+        // A different store from the backup's, so that a restore would show.
         Connection::open(home.file("full.db")).unwrap().execute_batch("DELETE FROM team").unwrap();
         let destination = if on == On::File { source } else { home.store(on, "other") };
         if on == On::Server {
@@ -121,7 +121,7 @@ fn what_is_not_a_whole_backup_is_refused_before_anything_is_written() {
         for end in [whole.len() - 1, whole.len() - 40, whole.len() / 2] {
             says(&whole[..end], "it ends too early");
         }
-        says(&[&whole[..], b"x"].concat(), "something follows after its end");
+        says(&[&whole[..], b"x"].concat(), "there is data after its end");
         for place in (0..40).map(|part| whole.len() * part / 40) {
             let mut changed = whole.clone();
             changed[place] ^= 0x20;
@@ -140,7 +140,7 @@ fn what_is_not_a_whole_backup_is_refused_before_anything_is_written() {
             ("\"team\"", "\"sqlite_schema\""),
             ("\"avatar\"", "\"avatar\\\") SELECT 1\""),
             ("\"schema\":8", "\"schema\":0"),
-            // Names under which SQLite knows a row's number, a column twice, one too few, and one that is not backed up.
+            // Names that SQLite knows for a row's number, a duplicate column, one too few, and one that is not backed up.
             ("\"signing_in\"", "\"rowid\""),
             ("\"signing_in\"", "\"_rowid_\""),
             ("\"signing_in\"", "\"oid\""),
@@ -229,7 +229,7 @@ fn keys_blocks_and_forgotten_users_that_differ_are_listed() {
     }
 }
 
-/// The backup with another header, and the checksum that goes with it: whoever can write the file can do that.
+/// The backup with a different header and the matching checksum, which anyone who can write the file can produce.
 fn tampered(whole: &[u8], from: &str, to: &str) -> Vec<u8> {
     let place = whole.windows(from.len()).position(|window| window == from.as_bytes()).unwrap();
     let body = [&whole[..place], to.as_bytes(), &whole[place + from.len()..whole.len() - 32]].concat();
@@ -255,9 +255,9 @@ fn a_tampered_header_is_refused_and_shown_to_no_terminal() {
         (&release, format!("\"release\":\"{large}\""), "names no release"),
         ("\"store\":\"SQLite\"", "\"store\":\"\\u001b[2J\"".to_owned(), "names no kind of store"),
         (&taken, format!("\"taken\":{}", u64::MAX), "after the year 9999"),
-        (counter, format!("\"counter\":{}", i64::MAX), "a counter that no store reaches"),
-        (counter, format!("\"counter\":{}", (1_i64 << 53) + 1), "a counter that no store reaches"),
-        (counter, "\"counter\":-1".to_owned(), "a counter that no store reaches"),
+        (counter, format!("\"counter\":{}", i64::MAX), "an impossible counter"),
+        (counter, format!("\"counter\":{}", (1_i64 << 53) + 1), "an impossible counter"),
+        (counter, "\"counter\":-1".to_owned(), "an impossible counter"),
     ];
     for (from, to, word) in cases {
         std::fs::write(home.file("wrong"), tampered(&whole, from, &to)).unwrap();
@@ -266,7 +266,7 @@ fn a_tampered_header_is_refused_and_shown_to_no_terminal() {
         assert!(!refused.contains(char::is_control), "{refused:?}");
     }
     assert!(contents(&source) == before, "something was changed");
-    // The way of tampering is right: with the same header it is a backup.
+    // The tampering itself is correct: with the same header it is a valid backup.
     std::fs::write(home.file("wrong"), tampered(&whole, counter, counter)).unwrap();
     restored(&what).unwrap();
 }
@@ -278,7 +278,7 @@ fn a_row_with_a_number_that_no_store_reaches_is_refused() {
     let file = Connection::open(home.file("full.db")).unwrap();
     file.execute_batch("UPDATE users SET grant_version = 9223372036854775807 WHERE id = 1").unwrap();
     drop(file);
-    // A backup is read again after it was written, as a restore reads it.
+    // A backup is read back after it was written, the way a restore reads it.
     let refused = backed_up(&home, &source, "backup").unwrap_err().to_string();
     assert!(refused.contains("`users`") && refused.contains("`grant_version` that no store reaches"), "{refused}");
     assert!(!home.file("backup").exists());
@@ -305,7 +305,7 @@ fn a_good_backup_heals_an_absurd_counter_and_never_turns_a_good_one_back() {
             set(&home, number);
             if number == i64::MAX {
                 let refused = backed_up(&home, &source, "absurd").unwrap_err().to_string();
-                assert!(refused.contains("no store reaches by itself") && refused.contains("heals"), "{refused}");
+                assert!(refused.contains("no store reaches on its own") && refused.contains("heals"), "{refused}");
             }
             restored(&what).unwrap();
             let name = format!("after {number}");

@@ -1,4 +1,4 @@
-//! What arrives, and that nothing does after a break.
+//! What a copy transfers, and that nothing arrives if it is interrupted.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ fn everything_arrives_by_every_way() {
         let (old, new) = (contents(&source), contents(&destination));
         assert!(old == new, "{from:?} to {to:?}: the stores differ");
         assert!(old.len() > 21_000);
-        // Neither what nobody sees nor what was being staged.
+        // Neither invisible rows nor staged ones.
         let rows = |name: &str| report.tables.iter().find(|(table, ..)| *table == name).unwrap().1;
         let guilds = data::GUILDS as u64 + 5;
         assert_eq!((rows("users"), rows("guilds"), rows("guild_staff"), rows("feed_sweeps")), (2, guilds, guilds, 2));
@@ -26,7 +26,7 @@ fn everything_arrives_by_every_way() {
             let last = seen.iter().rfind(|(seen, ..)| *seen == stage).unwrap();
             assert_eq!(*last, (stage, of, of, "announcements".to_owned()));
         }
-        // It is a store like any other now, which goes on counting where the old one stopped.
+        // It is a normal store now, which continues counting where the old one stopped.
         run(async {
             let store = open(&destination).await.unwrap();
             let keys: Vec<_> = store.keys().await.unwrap().into_iter().map(|key| key.id).collect();
@@ -60,7 +60,7 @@ fn what_postgresql_cannot_store_is_replaced_and_counted() {
     let mut home = Home::new();
     let (source, destination) = (home.small(), home.store(On::Server, "copy"));
     let file = Connection::open(home.file("full.db")).unwrap();
-    // The second changes its place among the others.
+    // The second changes its position among the others.
     file.execute_batch(
         "UPDATE team SET name = 'a' || char(0) || 'b' || char(0), role = char(0) WHERE ordinal = 0;
         UPDATE feedback SET id = char(0) || 'x' WHERE slot = 3",

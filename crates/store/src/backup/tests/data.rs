@@ -1,4 +1,4 @@
-//! Something for every table, written and read without the code that is tested.
+//! Something for every table, written and read without the code under test.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, params};
@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 /// More than two batches.
 pub(super) const GUILDS: i64 = 10_500;
 
-/// Fills a new file, with so many guilds in the largest snapshot.
+/// Fills a new file, with this many guilds in the largest snapshot.
 pub(super) fn fill(db: &Connection, guilds: i64) {
     db.execute_batch("BEGIN").unwrap();
     people(db);
@@ -38,7 +38,7 @@ fn people(db: &Connection) {
     db.execute(user, params![1, "ann", "Ann\n\"Lee\"\\", vec![0_u8; 300_000], 7, large, 99, Value::Null]).unwrap();
     db.execute(user, params![i64::MAX, "", "\u{fffd}\t", Value::Null, 0, Value::Null, Value::Null, 0]).unwrap();
     for number in 0_u8..50 {
-        // In the order of their hashes they are the other way round.
+        // Their hashes are in the opposite order.
         let sql =
             "INSERT INTO sessions (token_hash, id, user_id, created, last_seen, agent) VALUES (?1, ?2, 1, 5, 6, 'x')";
         db.execute(sql, params![[255 - number; 32], format!("session{number}")]).unwrap();
@@ -53,7 +53,7 @@ fn people(db: &Connection) {
 }
 
 fn feed(db: &Connection, guilds: i64) {
-    // Snapshot 5 and 7 are those of two shards; 9 is on its way out, and 11 on its way in.
+    // Snapshots 5 and 7 belong to two shards; 9 is being removed, and 11 is being staged.
     db.execute_batch(
         "UPDATE feed_shards SET guilds = 2 WHERE shard_count = 0;
         INSERT INTO feed_shards VALUES (2, 0, 7, 10, 'one', 5, 3, 'k', 30), (2, 1, 5, 8, 'Zwei', 6, 10500, '', 99);
@@ -78,14 +78,14 @@ fn feed(db: &Connection, guilds: i64) {
         staff.execute(params![snapshot, id << 22, id]).unwrap();
     }
     let mut feedback = db.prepare("INSERT INTO feedback VALUES (?1, ?2, 5, 1, 2, 'u', 'n', 'a', ?3)").unwrap();
-    // Together more than is read at once.
+    // Together more than one read returns.
     for number in 0_i64..14 {
         let slot = (number % 2 == 0).then_some(number / 2);
         feedback.execute(params![format!("{number}\u{10ffff}"), "ü".repeat(200_000), slot]).unwrap();
     }
 }
 
-/// All that can be seen, in the order of the keys.
+/// Everything visible, in key order.
 pub(super) fn contents(db: &Connection) -> Vec<String> {
     let mut found = Vec::new();
     for (from, order) in [

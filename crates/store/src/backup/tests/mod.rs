@@ -1,5 +1,5 @@
-//! Backups, restorations and copies of real stores: files, and databases of a real PostgreSQL where `BOT_COMPANION_TEST_POSTGRES` names one in which
-//! databases may be made.
+//! Backups, restores and copies of real stores: files and, if `BOT_COMPANION_TEST_POSTGRES` names a server where databases may
+//! be created, real PostgreSQL databases.
 
 mod backups;
 mod copies;
@@ -20,25 +20,24 @@ use super::*;
 use crate::tests::{Database, connect, new_freshness};
 use crate::{Store, StoreOptions};
 
-/// What a test runs on; runs to its end what was begun on it.
+/// Runs a test's work to its end.
 fn run<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
-/// Where the stores of a test are, gone with it.
+/// The stores of a test, removed with it.
 struct Home {
     folder: TestFolder,
     databases: Vec<Database>,
 }
 
-/// Which store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum On {
     File,
     Server,
 }
 
-/// The ways that can be gone here.
+/// The possible combinations here.
 fn ways() -> Vec<(On, On)> {
     let mut ways = vec![(On::File, On::File)];
     if has_server() {
@@ -47,17 +46,15 @@ fn ways() -> Vec<(On, On)> {
     ways
 }
 
-/// Where a copy can go.
 fn destinations() -> Vec<On> {
     if has_server() { vec![On::File, On::Server] } else { vec![On::File] }
 }
 
-/// Whether the tests have a PostgreSQL server.
 fn has_server() -> bool {
     Database::is_available()
 }
 
-/// Has the server do something, on a thread of its own.
+/// Runs a statement on the server, on a separate thread.
 fn ask(url: &str, sql: &str) {
     let (url, sql) = (url.to_owned(), sql.to_owned());
     let asked = std::thread::spawn(move || {
@@ -77,7 +74,7 @@ impl Home {
         self.folder.path(name)
     }
 
-    /// A store that is not there yet, or is empty.
+    /// A store that does not exist yet, or is empty.
     fn store(&mut self, on: On, name: &str) -> SecretString {
         if on == On::File {
             return of_file(&self.file(name));
@@ -88,7 +85,7 @@ impl Home {
         url.into()
     }
 
-    /// A store with something in every table, for several batches.
+    /// A store with something in every table, enough for several batches.
     fn full(&mut self, on: On) -> SecretString {
         self.filled(on, data::GUILDS)
     }
@@ -129,14 +126,13 @@ fn what(from: &SecretString, to: &SecretString) -> CopyOptions {
     CopyOptions { from: from.clone(), to: to.clone(), start_wait: Duration::from_mins(5), now: NOW }
 }
 
-/// Nobody watches.
 fn unseen(_: Progress<'_>) {}
 
 async fn copied(from: &SecretString, to: &SecretString) -> std::result::Result<CopyReport, CopyError> {
     copy(&what(from, to), &mut unseen).await
 }
 
-/// Copies until some of the guilds are there, and breaks off.
+/// Copies until some of the guilds are there, then stops.
 fn broken_off(from: &SecretString, to: &SecretString) {
     let (what, stop, mut seen) = (what(from, to), CancellationToken::new(), 0);
     let outcome = run(async {
@@ -156,7 +152,7 @@ fn broken_off(from: &SecretString, to: &SecretString) {
     assert!(outcome.is_none(), "it was not broken off: {outcome:?}");
 }
 
-/// What is in a store, through a file; a copy that is not like the original would show.
+/// The contents of a store, read through a file; a copy that differs from the original would show.
 fn contents(url: &SecretString) -> Vec<String> {
     looked_at(url, data::contents)
 }

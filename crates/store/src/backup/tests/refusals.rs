@@ -1,4 +1,4 @@
-//! What is refused, and that nothing is harmed by asking.
+//! What is refused, and that asking does no harm.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn a_destination_with_data_of_its_own_is_left_alone() {
         });
         let said = refusal(run(copied(&source, &destination)));
         assert!(said.contains("already has data") && said.contains("`blocked_users`"), "{said}");
-        assert!(said.contains("give --to an empty database"), "{said}");
+        assert!(said.contains("point --to at an empty database"), "{said}");
         run(async {
             let store = open(&destination).await.unwrap();
             assert_eq!(store.blocked().await.unwrap().len(), 1);

@@ -6,7 +6,7 @@ use super::format::{BackupReader, BackupWriter};
 use super::*;
 use crate::schema_version::EQUAL;
 
-/// A backup, and what a store holds that it was restored into.
+/// A backup, and the contents of a store it was restored into.
 const OF_SQLITE: (&[u8], &str) =
     (include_bytes!("fixtures/e7e93c1-sqlite.backup"), include_str!("fixtures/e7e93c1-sqlite.rows"));
 const OF_POSTGRES: (&[u8], &str) =
@@ -25,7 +25,7 @@ fn restored(home: &Home, backup: &[u8], url: &SecretString) -> std::result::Resu
     run(restore(&what, &mut unseen))
 }
 
-/// The rows of each table under its line; the tables that are `gone` have none.
+/// The rows of each table under its line; tables in `gone` have none.
 fn expected(rows: &str, gone: &[&str]) -> BTreeMap<String, Vec<String>> {
     let mut tables = BTreeMap::new();
     for text in rows.split("# ").skip(1) {
@@ -37,7 +37,7 @@ fn expected(rows: &str, gone: &[&str]) -> BTreeMap<String, Vec<String>> {
     tables
 }
 
-/// The same of a store.
+/// The same for a store.
 fn found(url: &SecretString, rows: &str) -> BTreeMap<String, Vec<String>> {
     looked_at(url, |db| {
         let lines = rows.lines().filter_map(|line| line.strip_prefix("# "));
@@ -59,7 +59,7 @@ fn backups_of_a_released_commit_are_restored_into_either_store() {
     for (backup, rows) in [OF_SQLITE, OF_POSTGRES] {
         for to in destinations() {
             let mut home = Home::new();
-            // Over another store, whose counter goes on, and into none.
+            // Over another store, whose counter continues, and into a new one.
             for (url, counter) in [(home.filled(to, 3), Some("123456789")), (home.store(to, "new.db"), None)] {
                 let report = restored(&home, backup, &url).unwrap();
                 assert_eq!((report.header.release.as_str(), report.header.rows()), ("0.1.0", 222));
@@ -78,7 +78,7 @@ fn backups_of_a_released_commit_are_restored_into_either_store() {
     }
 }
 
-/// The backup as a release with an older schema would have made it, with the columns the other way round.
+/// The backup as a release with an older schema would have made it, with the columns in reverse order.
 fn aged(backup: &[u8], schema: usize, gone: &[&str], gone_columns: &[(&str, &str)]) -> Vec<u8> {
     let mut reader = BackupReader::begin(backup).unwrap();
     let of = reader.header.tables.clone();
@@ -101,7 +101,7 @@ fn aged(backup: &[u8], schema: usize, gone: &[&str], gone_columns: &[(&str, &str
 
 #[test]
 fn a_backup_of_an_older_schema_is_loaded_into_it_and_then_migrated() {
-    // What each pair of schemas does not have yet. The totals are expected all the same: a later step counts them.
+    // What each pair of schemas does not have yet. The totals are still expected, because a later step counts them.
     let tables = [
         "history_minutes",
         "history_days",
@@ -120,7 +120,7 @@ fn a_backup_of_an_older_schema_is_loaded_into_it_and_then_migrated() {
         ("instances", "key"),
         ("shards", "key"),
     ];
-    // The step from the oldest schema finds out again whose these are, so only their number is compared.
+    // The step from the oldest schema finds the owners of these again, so only their number is compared.
     let keyed = ["feed_shards ", "feed_instances ", "instances ", "shards "];
     for ((sqlite, postgres), tables_gone, columns_gone) in
         [((7, 5), 4, 0), ((6, 4), 6, 0), ((5, 3), 6, 1), ((4, 2), 7, 1), ((3, 1), 8, 6)]

@@ -1,4 +1,4 @@
-//! Restoring a backup must not bring back somebody who was forgotten.
+//! Restoring a backup must not bring back anyone who was forgotten.
 
 use super::backups::{backed_up, options, restored};
 use super::*;
@@ -80,7 +80,7 @@ fn a_restore_over_a_newer_tombstone_finds_what_the_bot_sent_again() {
         let latest = later.after(Duration::from_secs(1));
         let what = RestoreOptions { replace: true, now: latest, ..options(&home, &url, "backup") };
         assert_eq!(restored(&what).unwrap().forget_again, [twice], "{on:?}");
-        // Nobody has forgotten them again, and the store still knows that it is to be done.
+        // Nobody has forgotten them again, and the store still knows that it has to be done.
         assert_eq!(restored(&what).unwrap().forget_again, [twice], "{on:?}");
     }
 }

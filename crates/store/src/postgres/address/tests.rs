@@ -17,13 +17,13 @@ async fn a_host_that_says_nothing_does_not_keep_the_next_from_being_tried() {
     assert_eq!(race([silent(), good(1)].into_iter(), pause).await.unwrap(), 1);
     assert_eq!(race([failing("a"), good(1)].into_iter(), READY * 1000).await.unwrap(), 1, "that one is not waited for");
     let slow: Try = Box::pin(async {
-        // Longer than the pause: the next is tried beside it, and this one still counts.
+        // Longer than the pause: the next one is tried too, and this one still counts.
         tokio::time::sleep(Duration::from_millis(20)).await;
         Ok(2)
     });
     assert_eq!(race([slow, failing("b")].into_iter(), pause).await.unwrap(), 2);
     let failed = race([failing("a:1"), failing("b:2")].into_iter(), pause).await.unwrap_err();
-    let said = "a:1: it accepted the connection and said nothing for 10s; b:2: it accepted the connection and said nothing for 10s";
+    let said = "a:1: it accepted the connection but sent nothing for 10s; b:2: it accepted the connection but sent nothing for 10s";
     assert_eq!(failed.to_string(), said);
 }
 

@@ -1,10 +1,10 @@
-//! The schema, one numbered file per step. A step that was released is never edited; the next one is added below it.
+//! The schema, one numbered file per step. A released step is never edited; the next one is added below it.
 
 use tokio_postgres::{Client, GenericClient};
 
 use crate::{Result, StoreError, schema_version};
 
-/// Step `n` brings the schema from version `n` to `n + 1`.
+/// Step `n` migrates the schema from version `n` to `n + 1`.
 const STEPS: &[&str] = &[
     include_str!("0001_start.sql"),
     include_str!("0002_instances.sql"),
@@ -14,29 +14,29 @@ const STEPS: &[&str] = &[
     include_str!("0006_history.sql"),
 ];
 
-/// Held while the schema changes: of ten replicas that start at once, one does it and nine wait.
+/// Held while the schema changes: of ten replicas that start at once, one migrates and nine wait.
 pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock(1651471459)";
 const VERSION: &str = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)";
 
 pub(crate) const NEWEST: usize = STEPS.len();
 
-/// Brings the database to the newest schema, all or nothing. Whether it is a new one.
+/// Migrates the database to the newest schema, all or nothing. Returns whether it is new.
 pub(super) async fn run(client: &mut Client) -> Result<bool> {
     match migrate(client).await {
         Ok(migrated) => migrated,
         Err(error) => Err(match error.into() {
-            StoreError::Failed(why) => StoreError::Failed(format!("the schema cannot be made: {why}")),
-            // The server stopped meanwhile, say.
+            StoreError::Failed(why) => StoreError::Failed(format!("the schema cannot be created: {why}")),
+            // The server stopped in the meantime, for example.
             passing => passing,
         }),
     }
 }
 
-/// Whether the schema is a new one.
+/// Returns whether the schema is new.
 async fn migrate(client: &mut Client) -> std::result::Result<Result<bool>, tokio_postgres::Error> {
     let transaction = client.transaction().await?;
     transaction.batch_execute(LOCK).await?;
-    // The server need not say at every start that the table is there.
+    // The server need not report at every start that the table exists.
     transaction.batch_execute("SET LOCAL client_min_messages = warning").await?;
     transaction.batch_execute(VERSION).await?;
     let known = transaction.query_opt("SELECT version FROM schema_version", &[]).await?;
@@ -49,7 +49,7 @@ async fn migrate(client: &mut Client) -> std::result::Result<Result<bool>, tokio
     transaction.commit().await.map(|()| Ok(version == 0))
 }
 
-/// Brings the schema from one version to another, in the caller's transaction.
+/// Migrates the schema from one version to another, in the caller's transaction.
 pub(super) async fn take_steps(
     db: &impl GenericClient,
     from: usize,
@@ -67,7 +67,7 @@ pub(crate) fn steps_to(version: usize) -> &'static [&'static str] {
     STEPS.get(..version).unwrap_or(STEPS)
 }
 
-/// The schema's version; 0 where there is none.
+/// The schema's version; 0 if there is none.
 pub(super) async fn version(client: &Client) -> Result<i64> {
     let known = "SELECT to_regclass('schema_version') IS NOT NULL";
     if !client.query_one(known, &[]).await?.try_get(0)? {
@@ -77,7 +77,7 @@ pub(super) async fn version(client: &Client) -> Result<i64> {
     Ok(version.map_or(Ok(0), |row| row.try_get(0))?)
 }
 
-/// Refuses a database into which an earlier release has copied only a part.
+/// Refuses a database that an earlier release copied only partly.
 pub(super) async fn refuse_unfinished_copy(client: &Client) -> Result<()> {
     let table = client.query_one("SELECT to_regclass($1::text) IS NOT NULL", &[&schema_version::COPY_POSITION]).await?;
     schema_version::refuse_unfinished_copy(table.try_get(0)?)

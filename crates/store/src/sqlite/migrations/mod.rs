@@ -1,11 +1,11 @@
-//! The schema, one numbered file per step. A step that was released is never edited; the next one is added below it.
+//! The schema, one numbered file per step. A released step is never edited; the next one is added below it.
 
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::vacuum;
 use crate::{Result, StoreError, schema_version};
 
-/// Step `n` brings the schema from version `n` to `n + 1`.
+/// Step `n` migrates the schema from version `n` to `n + 1`.
 const STEPS: &[&str] = &[
     include_str!("0001_start.sql"),
     include_str!("0002_feed.sql"),
@@ -19,9 +19,9 @@ const STEPS: &[&str] = &[
 
 pub(crate) const NEWEST: usize = STEPS.len();
 
-/// Brings the database to the newest schema, all or nothing. Whether it is a new one.
+/// Migrates the database to the newest schema, all or nothing. Returns whether it is new.
 pub(super) fn run(connection: &mut Connection) -> Result<bool> {
-    // Immediate, so that of two processes that start at once one waits for the other.
+    // Immediate, so that if two processes start at once, one waits for the other.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let version = schema_version::expect_known(version(&transaction)?, NEWEST)?;
     refuse_something_else(&transaction)?;
@@ -34,7 +34,7 @@ pub(super) fn run(connection: &mut Connection) -> Result<bool> {
     Ok(version == 0)
 }
 
-/// Brings the schema from one version to another, in the caller's transaction.
+/// Migrates the schema from one version to another, in the caller's transaction.
 pub(super) fn take_steps(connection: &Connection, from: usize, to: usize) -> rusqlite::Result<()> {
     for step in STEPS.iter().take(to).skip(from) {
         connection.execute_batch(step)?;
@@ -47,7 +47,7 @@ pub(crate) fn steps_to(version: usize) -> &'static [&'static str] {
     STEPS.get(..version).unwrap_or(STEPS)
 }
 
-/// The schema's version; 0 where there is none.
+/// The schema's version; 0 if there is none.
 pub(super) fn version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
@@ -57,7 +57,7 @@ pub(super) fn expect_current(connection: &Connection) -> Result<()> {
     schema_version::expect_version(version(connection)?, NEWEST)
 }
 
-/// Refuses a database that has tables and none of our versions.
+/// Refuses a database that has tables but none of our versions.
 pub(super) fn refuse_something_else(connection: &Connection) -> Result<()> {
     if version(connection)? == 0 && !is_empty(connection)? {
         return Err(StoreError::Failed("the file is a database of something else; name another path".to_owned()));
@@ -65,7 +65,7 @@ pub(super) fn refuse_something_else(connection: &Connection) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a file into which an earlier release has copied only a part.
+/// Refuses a file that an earlier release copied only partly.
 pub(super) fn refuse_unfinished_copy(connection: &Connection) -> Result<()> {
     let mut table = connection.prepare("SELECT 1 FROM sqlite_schema WHERE name = ?1")?;
     schema_version::refuse_unfinished_copy(table.exists([schema_version::COPY_POSITION])?)

@@ -1,4 +1,4 @@
-//! What is deleted is gone from the file, too.
+//! Deleted data is gone from the file, too.
 
 use domain::feedback::{Feedback, FeedbackEntry};
 use domain::team::RosterEntry;
@@ -32,7 +32,7 @@ fn roster(users: &[User]) -> Change {
     Change::Team(Roster(users.iter().map(entry).collect()))
 }
 
-/// How often the name stands in the database and its log.
+/// How often the name appears in the database and its log.
 fn hits(fixture: &Fixture<Sqlite>) -> usize {
     let found = ["db", "db-wal"].map(|extension| std::fs::read(fixture.file().with_extension(extension)));
     let bytes = found.into_iter().flat_map(Result::unwrap_or_default).collect::<Vec<u8>>();
@@ -43,7 +43,7 @@ fn hits(fixture: &Fixture<Sqlite>) -> usize {
 async fn a_name_that_was_deleted_is_not_left_in_the_file() {
     let fixture = sqlite().await;
     let store = &fixture.store;
-    // Signed out, off the roster, feedback withdrawn: all of it without `forget`.
+    // Signed out, removed from the roster, feedback withdrawn: all without `forget`.
     store.save_grant(marlow(), grant(1), NOW, None).await.unwrap();
     store.open_session(marlow(), token(1), session(7, 1), 10).await.unwrap();
     let entry = FeedbackEntry { feedback: "good".to_owned(), rating: 5, timestamp: 1, submitter: marlow() };
@@ -87,7 +87,7 @@ async fn a_vacuum_whose_log_cannot_be_emptied_is_not_remembered() {
     assert!(vacuum_needs(fixture.file()).await.unwrap().unwrap().is_done);
 }
 
-/// As a release without `secure_delete` leaves its file.
+/// The file as a release without `secure_delete` leaves it.
 fn left_over(older: &Connection) {
     let sql = format!(
         "PRAGMA secure_delete = off; PRAGMA application_id = 0;

@@ -11,7 +11,7 @@ async fn open(folder: &TestFolder) -> Result<Sqlite> {
     Sqlite::open(folder.path(FILE), Duration::from_secs(1), new_freshness()).await
 }
 
-fn foreign(folder: &TestFolder, sql: &str) {
+fn write_file(folder: &TestFolder, sql: &str) {
     std::fs::create_dir_all(folder.path(FILE).parent().unwrap()).unwrap();
     Connection::open(folder.path(FILE)).unwrap().execute_batch(sql).unwrap();
 }
@@ -22,7 +22,7 @@ async fn closing_finishes_what_waits_and_refuses_the_rest() {
     let fixture = sqlite().await;
     for number in 1..=50 {
         drop(fixture.store.apply(vec![Change::Guild(guild(number))]).now_or_never());
-        // The runtime lets a task take only so much at once.
+        // The runtime lets a task do only so much at once.
         tokio::task::yield_now().await;
     }
     fixture.store.close().await;
@@ -49,7 +49,7 @@ async fn only_the_owner_can_read_the_files() {
 #[tokio::test]
 async fn a_database_of_a_newer_release_is_refused_untouched() {
     let folder = TestFolder::new();
-    foreign(&folder, "CREATE TABLE future (x); PRAGMA user_version = 1000;");
+    write_file(&folder, "CREATE TABLE future (x); PRAGMA user_version = 1000;");
     let before = std::fs::read(folder.path(FILE)).unwrap();
     let Err(StoreError::Failed(message)) = open(&folder).await else { panic!("it was opened") };
     assert!(message.contains("1000") && message.contains("newer"), "{message}");
@@ -59,7 +59,7 @@ async fn a_database_of_a_newer_release_is_refused_untouched() {
 #[tokio::test]
 async fn a_file_of_something_else_is_refused_untouched() {
     let folder = TestFolder::new();
-    foreign(&folder, "CREATE TABLE notes (x);");
+    write_file(&folder, "CREATE TABLE notes (x);");
     let before = std::fs::read(folder.path(FILE)).unwrap();
     assert!(matches!(open(&folder).await, Err(StoreError::Failed(_))));
     assert_eq!(std::fs::read(folder.path(FILE)).unwrap(), before);
@@ -197,14 +197,14 @@ async fn a_file_that_somebody_cuts_off_takes_no_more_writes() {
         path.push(suffix);
         if suffix.is_empty() {
             Connection::open(fixture.file()).unwrap().execute_batch("PRAGMA wal_checkpoint(FULL)").unwrap();
-            // Its whole length must have been seen.
+            // Its full length must have been seen.
             fixture.store.apply(vec![Change::Guild(guild(51))]).await.unwrap();
         }
         let file = std::fs::File::options().write(true).open(&path).unwrap();
         let length = file.metadata().unwrap().len();
         file.set_len(length.checked_div(part).unwrap_or(0)).unwrap();
         if refilled {
-            // A write that is under way makes the log long again, behind a hole.
+            // A write in progress makes the log long again, after a hole.
             file.set_len(length).unwrap();
         }
         let refused = fixture.store.apply(vec![Change::Guild(guild(99))]).await;

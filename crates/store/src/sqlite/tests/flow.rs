@@ -1,4 +1,4 @@
-//! The writer and the readers: group commits, invalidation, bounds, other processes.
+//! The writer and the readers: group commits, invalidation, limits, other processes.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::StoreError;
 use crate::columns::Column as _;
 use crate::sqlite::{READERS, writer::QUEUE};
 
-/// Keeps the writer busy until it is released, so that what is queued meanwhile forms one group.
+/// Keeps the writer busy until it is released, so that what is queued in the meantime forms one group.
 struct BusyWriter(mpsc::Sender<()>);
 
 impl BusyWriter {
@@ -88,7 +88,7 @@ async fn a_failed_commit_fails_its_group_and_leaves_a_clean_writer() {
         invalidated.push(Topic::Team);
         insert(connection, 1)
     });
-    // A session of nobody is noticed only at the commit.
+    // A session without a user is only noticed at the commit.
     let poison = writer.write(|connection, _| {
         connection
             .execute_batch("PRAGMA defer_foreign_keys = ON; INSERT INTO sessions VALUES (x'00', 'x', 77, 0, 0, '');")
@@ -125,7 +125,7 @@ async fn a_full_queue_refuses_and_keeps_its_word_to_those_in_it() {
     let write = |user| fixture.store.writer.write(move |connection, _| insert(connection, user));
     for user in 1..=QUEUE as u64 {
         assert!(write(user).now_or_never().is_none());
-        // The runtime lets a task take only so much at once.
+        // The runtime lets a task do only so much at once.
         tokio::task::yield_now().await;
     }
     assert!(matches!(write(9999).await, Err(StoreError::Busy(_))));
@@ -164,7 +164,7 @@ async fn what_another_process_writes_is_noticed_and_own_writes_are_not_mistaken_
             tokio::task::yield_now().await;
         }
     };
-    // The bound is only there so that a broken store fails instead of hanging.
+    // The limit is only there so that a broken store fails instead of hanging.
     tokio::time::timeout(Duration::from_mins(5), idle).await.unwrap();
 }
 

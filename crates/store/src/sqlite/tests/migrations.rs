@@ -1,4 +1,4 @@
-//! Files that earlier releases wrote.
+//! Files written by earlier releases.
 
 use domain::{Change, Time};
 use rusqlite::Connection;
@@ -47,7 +47,7 @@ async fn a_file_from_before_the_keys_of_instances_gives_them_to_the_only_key() {
         ] {
             first.execute_batch(step).unwrap();
         }
-        // One whose clock ran ahead has frozen the shard.
+        // An instance whose clock ran ahead has frozen the shard.
         let data = format!(
             "PRAGMA user_version = 3;
             INSERT INTO bot_keys VALUES {keys};

@@ -1,5 +1,5 @@
-//! What only the embedded store can get wrong: its file, its writer and readers, what its statements cost. The tests of the trait
-//! are in `store::tests`.
+//! What only the SQLite store can get wrong: its file, its writer and readers, the cost of its statements. The tests of the
+//! trait are in `store::tests`.
 
 mod erasure;
 mod files;

@@ -1,7 +1,7 @@
-//! What statements cost: which index they use, and how many rows they write.
+//! The cost of statements: which index they use, and how many rows they write.
 
 use domain::Heartbeat;
-use domain::health::ShardBeat;
+use domain::health::ShardHeartbeat;
 use rusqlite::Connection;
 
 use super::*;
@@ -29,7 +29,7 @@ fn no_statement_of_a_hot_path_walks_a_table_or_sorts() {
         assert!(plan.contains(index), "{plan}");
         assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{plan}");
     }
-    // Walks the index from its end, and stops at the first.
+    // Goes through the index from its end, and stops at the first.
     let plan = plan(&connection, feedback::LAST_SLOT);
     assert!(plan.contains("feedback_slot") && !plan.contains("TEMP B-TREE"), "{plan}");
 }
@@ -37,19 +37,19 @@ fn no_statement_of_a_hot_path_walks_a_table_or_sorts() {
 #[tokio::test]
 async fn a_heartbeat_writes_only_what_changed() {
     let fixture = sqlite().await;
-    let beat = |instance: &str, started: u64, ids: std::ops::Range<u32>| Heartbeat {
+    let heartbeat = |instance: &str, started: u64, ids: std::ops::Range<u32>| Heartbeat {
         instance: crate::tests::instance(instance),
         started_at: Time::from_seconds(started),
         memory: 1000,
         shard_count: 4,
-        shards: ids.map(|id| ShardBeat { id, sent: Some(NOW), acknowledged: None, latency: Some(1.5) }).collect(),
+        shards: ids.map(|id| ShardHeartbeat { id, sent: Some(NOW), acknowledged: None, latency: Some(1.5) }).collect(),
     };
-    fixture.store.beat(beat("a", 1, 0..2), NOW).await.unwrap();
-    fixture.store.beat(beat("b", 2, 2..4), NOW).await.unwrap();
-    let (again, next) = (beat("b", 2, 2..4), NOW.after(Duration::from_secs(15)));
+    fixture.store.record_heartbeat(heartbeat("a", 1, 0..2), NOW).await.unwrap();
+    fixture.store.record_heartbeat(heartbeat("b", 2, 2..4), NOW).await.unwrap();
+    let (again, next) = (heartbeat("b", 2, 2..4), NOW.after(Duration::from_secs(15)));
     let rows = fixture.store.writer.write(move |connection, invalidated| {
         let before = connection.total_changes();
-        health::beat(connection, invalidated, again, next)?;
+        health::record_heartbeat(connection, invalidated, again, next)?;
         Ok(connection.total_changes() - before)
     });
     assert_eq!(rows.await.unwrap(), 3, "one process and its two shards");

@@ -1,4 +1,4 @@
-//! What the client logs: no secret, and no flood.
+//! What the client logs: no secrets, and no floods.
 
 use super::*;
 
