@@ -1,4 +1,4 @@
-// What the tests share: the service with its sandbox, an example that runs beside it, and visitors in Chromium who note everything
+// Shared by the tests: the service with its sandbox, an example next to it, and visitors in Chromium that record everything
 // that goes wrong in their pages.
 //
 //   BOT_COMPANION  the service's binary
@@ -20,12 +20,12 @@ const DEADLINE = Number(process.env.DEADLINE ?? 180_000);
 // Playwright's own waits end a failing test; this is for what else may hang.
 const timeout = 600_000;
 
-/** The seeded people of the sandbox. */
+/** The sandbox's predefined users. */
 export const PEOPLE = ["owner", "manager", "administrator", "moderator", "member", "newcomer", "collector"];
 /** The guild that all of them but the newcomer and the collector are in. */
 export const HARBOUR = { id: "871203344918732833", owner: "280114907635220483", name: "Harbour City Roleplay" };
 
-/** Waits until `condition` gives something. For what Playwright cannot wait for. */
+/** Waits until `condition` returns something, for what Playwright can't wait for. */
 export async function until(what, condition) {
   const end = Date.now() + DEADLINE;
   for (;;) {
@@ -36,7 +36,7 @@ export async function until(what, condition) {
   }
 }
 
-/** A port that was free a moment ago. Whoever takes it says so when it is not free any more; see `startOnFreePort`. */
+/** A port that was free a moment ago. Another program may take it; see `startOnFreePort`. */
 export async function freePort() {
   const server = createTcpServer().listen(0, "localhost");
   await once(server, "listening");
@@ -46,7 +46,7 @@ export async function freePort() {
   return port;
 }
 
-/** Starts what cannot choose a port by itself: `start(port)` throws an error with "in use" in its message if it is taken meanwhile. */
+/** Starts a program that can't choose a port itself. `start(port)` throws an error with "in use" in its message if the port is taken. */
 export async function startOnFreePort(start) {
   for (let attempt = 1; ; attempt += 1) {
     try {
@@ -58,7 +58,7 @@ export async function startOnFreePort(start) {
 }
 
 const cleanups = [];
-/** Does this when the test file ends, however it ends. */
+/** Runs this when the test file ends, even after a failure. */
 export const afterwards = (cleanup) => cleanups.push(cleanup);
 after(async () => {
   for (const cleanup of cleanups.reverse()) await cleanup();
@@ -92,27 +92,27 @@ export async function startProgram(command, args, options, ready) {
     });
   } catch (error) {
     await stop();
-    // Why it was in vain stands in what the program printed.
+    // The program's output says why it failed.
     if (!error.message.includes(output())) error.message += `\n${output()}`;
     throw error;
   }
   return { stop, output };
 }
 
-/** A folder that is gone when the test file ends. */
+/** A folder that is deleted when the test file ends. */
 export async function makeFolder() {
   const folder = await mkdtemp(join(tmpdir(), "bot-companion-web-"));
   afterwards(() => rm(folder, { recursive: true, force: true }));
   return folder;
 }
 
-/** `bot-companion dev` with redirect addresses of ours. */
+/** `bot-companion dev` with our own redirect URLs. */
 export class Service {
   static async start(...redirectUris) {
     const folder = await makeFolder();
     const args = ["dev", "--json", "--listen", "127.0.0.1:0", "--data", folder, "--no-limits"];
     for (const uri of redirectUris) args.push("--redirect-uri", uri);
-    // The line comes when the demo bot has sent its guilds. Lines of the log are around it.
+    // The line is printed once the demo bot has sent its guilds, between log lines.
     const line = /^\{"admin".*\}$/m;
     const program = await startProgram(process.env.BOT_COMPANION, args, {}, (output) => line.test(output));
     return new Service(folder, JSON.parse(program.output().match(line)[0]));
@@ -133,14 +133,14 @@ export class Service {
     return data;
   }
 
-  /** Calls with a session of this person that no page has. */
+  /** Calls the API with a session of this user that no page has. */
   async as(person) {
     const { token, user } = await this.call("POST", "/auth", { "Idp-Code": person });
     const call = (method, path) => this.call(method, path, { Token: token });
     return { user, get: (path) => call("GET", path), delete: (path) => call("DELETE", path) };
   }
 
-  /** A switch of the sandbox: PUT turns a failure on, DELETE off, POST does it once. */
+  /** A sandbox switch: PUT turns a failure on, DELETE turns it off, POST triggers it once. */
   async control(method, path) {
     const answer = await fetch(`${this.sandbox}/control${path && `/${path}`}`, { method });
     assert.ok(answer.ok, `${method} /control/${path}: ${answer.status}`);
@@ -151,7 +151,7 @@ export class Service {
     await this.call(method, path, headers, lines.map((line) => JSON.stringify(line)).join("\n"));
   }
 
-  /** A real bot reports, with these guilds; the demonstration bot leaves. */
+  /** A real bot reports these guilds, which stops the demo bot. */
   async botTakesOver(...guilds) {
     const shards = [{ id: 0, sent_ms_ago: 10, acknowledged_ms_ago: 5, latency: 5 }];
     const heartbeat = { instance: "browser-tests", started_at: Date.now() / 1000, memory: 50_000_000, shard_count: 1, shards };
@@ -159,14 +159,14 @@ export class Service {
     await this.bot("PUT", "/bot/shards/1/0/guilds", [...guilds, { end: guilds.length }]);
   }
 
-  /** A command of the operator, on the service's own data. */
+  /** Runs an operator's command on the service's data. */
   async command(...args) {
     const env = { ...process.env, COMPANION_STORE_URL: `sqlite:${join(this.folder, "bot-companion.db")}` };
     const { stdout } = await promisify(execFile)(process.env.BOT_COMPANION, args, { env });
     return stdout;
   }
 
-  /** The bot tells of a change. */
+  /** The bot sends a change. */
   async botEvent(event) {
     await this.bot("POST", "/bot/events", [event]);
     this.sequence += 1;
@@ -175,7 +175,7 @@ export class Service {
 
 const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml" };
 
-/** Serves pages at a free port of localhost: `pages(path)` gives the text of a file, or nothing. */
+/** Serves pages on a free port of localhost: `pages(path)` returns a file's text, or nothing. */
 export async function servePages(pages) {
   const server = createServer(async (request, response) => {
     const { pathname } = new URL(request.url, "http://localhost");
@@ -199,9 +199,9 @@ export async function launchBrowser() {
   return browser;
 }
 
-/** Someone with their own browser: storage and cookies that nobody else has. */
+/** A visitor with their own browser context: storage and cookies are separate. */
 export class Visitor {
-  /** `options` are those of a context of Playwright, like `locale`. */
+  /** `options` are Playwright's context options, such as `locale`. */
   static async arrive(browser, origin, options = {}) {
     const context = await browser.newContext(options);
     context.setDefaultTimeout(DEADLINE);
@@ -219,12 +219,12 @@ export class Visitor {
   #watch(page) {
     page.on("pageerror", (error) => this.problems.push(`uncaught: ${error.stack ?? error}`));
     page.on("console", (message) => {
-      // A response that is an error is noted below, with its method and status.
+      // Error responses are recorded below, with method and status.
       const isResponse = message.text().startsWith("Failed to load resource");
       if (["error", "warning"].includes(message.type()) && !isResponse) this.problems.push(`console: ${message.text()}`);
     });
     page.on("requestfailed", (request) => {
-      // Chromium aborts what is under way when a page is left, a live stream above all.
+      // Chromium aborts pending requests, such as the live stream, when a page is left.
       const { errorText } = request.failure();
       if (errorText !== "net::ERR_ABORTED") this.problems.push(`${request.method()} ${request.url()}: ${errorText}`);
     });
@@ -241,12 +241,12 @@ export class Visitor {
     return page;
   }
 
-  /** Takes such problems as expected, from now on and before. */
+  /** Marks such problems as expected, including earlier ones. */
   allow(pattern) {
     this.allowed.push(pattern);
   }
 
-  /** Nothing has gone wrong that was not allowed. */
+  /** Fails on any problem that wasn't expected. */
   async check() {
     for (const page of this.context.pages()) this.problems.push(...(await brokenImages(page)));
     const isAllowed = (problem) => this.allowed.some((pattern) => pattern.test(problem));
@@ -259,8 +259,8 @@ export class Visitor {
 }
 
 /**
- * A browser and whatever `start()` gives, a service and the origin of its pages above all, for the tests of a file. `visit` makes a test
- * with as many visitors as it calls for, who must have seen nothing go wrong but what they expected.
+ * A browser and the result of `start()` (usually a service and its pages' origin) for a file's tests. `visit` defines a test
+ * with any number of visitors, who may only see the problems they expect.
  */
 export function stage(name, start) {
   const stage = {};
@@ -274,7 +274,7 @@ export function stage(name, start) {
       const visitors = [];
       const arrive = async ({ origin = stage.origin, ...options } = {}) => {
         const visitor = await Visitor.arrive(stage.browser, origin, options);
-        // A page that reads again, as the live stream tells it to, in the moment in which its session ends is told so.
+        // A page that reloads just when its session ends gets this error.
         visitor.allow(/^GET .*: 401$/);
         visitors.push(visitor);
         return visitor;
@@ -290,7 +290,7 @@ export function stage(name, start) {
   return stage;
 }
 
-/** Pictures that were loaded and are none. One that the browser has not asked for yet, because it is out of sight, is none of them. */
+/** Images that failed to load. Images that are not loaded yet because they are out of view don't count. */
 async function brokenImages(page) {
   return page.evaluate(() =>
     [...document.images].filter((image) => image.complete && image.naturalWidth === 0 && image.src).map((image) => `broken image: ${image.src}`),

@@ -42,7 +42,7 @@ for (const [name, code] of [["with the client", blocks[0]], ["without a package"
     service = await Service.start(`${origin}/callback`);
   }, { timeout });
 
-  /** A test with a visitor, what their pages told them, and what these logged. */
+  /** A test with a visitor, their pages' events and the console output. */
   const visit = (title, scenario) =>
     test(`README, ${name}: ${title}`, { timeout }, async () => {
       const visitor = await Visitor.arrive(browser, origin);

@@ -1,4 +1,4 @@
-// What every dashboard must do, whatever it is made with: the site's own, and the examples. All of them show the same things by the same
+// Scenarios that every dashboard must pass, the site's own and the examples. All of them show the same things under the same
 // names.
 import assert from "node:assert/strict";
 import { HARBOUR, PEOPLE, stage, until } from "./harness.js";
@@ -10,7 +10,7 @@ const servers = (page) => page.getByRole("list", { name: "Your servers" });
 const serverNames = (page) => servers(page).locator("strong").allTextContents();
 const problem = (page, text) => page.getByRole("alert").filter({ hasText: text });
 
-/** What differs: where the page is, and what it says. */
+/** The differences: the page's address and its texts. */
 const EXAMPLE = {
   path: "/",
   callback: "/callback",
@@ -34,7 +34,7 @@ async function signIn(page, person) {
   await choose(page, person);
 }
 
-/** Goes to the sandbox's page and comes back with this in place of its parameters. */
+/** Opens the sandbox's page and returns with these parameters instead of its own. */
 async function comeBackWith(page, change) {
   await signInButton(page).click();
   await page.getByRole("heading", { name: "Who do you want to be?" }).waitFor();
@@ -44,7 +44,7 @@ async function comeBackWith(page, change) {
   await page.goto(back.href);
 }
 
-/** Runs all scenarios against a dashboard: `start()` gives its origin and the service behind it. More tests may follow in
+/** Runs all scenarios against a dashboard: `start()` returns its origin and the service behind it. More tests can be added in
  * `more`, before the last one, after which the demonstration's guilds are gone. */
 export function drive(name, start, more = () => undefined, differences = {}) {
   const { path, callback, person: personOn, noServers, botIsUp, sessionEnded, strangersCallback } = { ...EXAMPLE, ...differences };
@@ -60,7 +60,7 @@ export function drive(name, start, more = () => undefined, differences = {}) {
       const page = await (await arrive()).open(path);
       await signIn(page, person);
       await isSignedIn(page, own.user.name);
-      // Neither code nor state stay in the address.
+      // Neither the code nor the state stays in the address.
       assert.equal(page.url(), example.origin + path);
       for (let loads = 0; loads < 2; loads += 1) {
         if (guilds.length === 0) await page.getByText(noServers).waitFor();

@@ -93,7 +93,7 @@ drive("sveltekit", start, (visit, { signIn, problem }) => {
     const [members, role] = [7, "900000000000000001"];
     await service.botTakesOver({ ...HARBOUR, members, grants: { [role]: ["ADMIN"] }, staff: { [user.id]: [role] } });
     const visitor = await arrive();
-    // Without the stream, which would take the page away.
+    // Without the stream, which would reload the page.
     await visitor.context.route("**/live", (route) => route.abort());
     visitor.allow(/\/live: net::ERR_FAILED$/);
     const page = await visitor.open();

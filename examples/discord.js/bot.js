@@ -15,7 +15,7 @@ const companion = attach(client, {
   linked: (guild) => store.isLinked(guild.id),
   subscriptions: () => store.subscriptions(),
   team: () => store.team(),
-  // Feedback that the service did not get before the bot ended is sent after the next start.
+  // Feedback that the service did not receive before the bot stopped is sent after the next start.
   spool: join(data, "feedback.spool"),
 });
 const commands = handlers(store, companion);
@@ -31,7 +31,7 @@ client.once(Events.ClientReady, async () => {
   }
 });
 
-// `docker stop` sends SIGTERM. First what waits for the service is sent, then the bot ends.
+// `docker stop` sends SIGTERM. Send what is queued for the service, then stop the bot.
 for (const signal of ["SIGTERM", "SIGINT"]) {
   process.once(signal, async () => {
     await companion.close();

@@ -1,4 +1,4 @@
-/** lantern's slash commands: what Discord is told of them, and what they do. */
+/** lantern's slash commands: their definitions for Discord, and their handlers. */
 import { ApplicationCommandOptionType as Type, InteractionContextType, MessageFlags, PermissionFlagsBits } from "discord.js";
 
 const inGuilds = { contexts: [InteractionContextType.Guild] };
@@ -31,7 +31,7 @@ export const definitions = [
   },
 ];
 
-/** Each command by its name. It returns what to answer. */
+/** The handler of each command, by name. It returns the reply. */
 export function handlers(store, companion) {
   return {
     setup({ guildId, options }) {
@@ -59,7 +59,7 @@ export function handlers(store, companion) {
       return `${member.displayName} is on the team.`;
     },
     feedback({ id, options, user, createdTimestamp }) {
-      // The interaction's id is unique, so the entry gets it, too.
+      // The interaction's ID is unique, so the entry can use it.
       const entry = {
         id,
         feedback: options.getString("text", true),
@@ -75,7 +75,7 @@ export function handlers(store, companion) {
   };
 }
 
-/** Answers an interaction; whatever goes wrong is logged. */
+/** Replies to an interaction, and logs errors. */
 export async function answer(interaction, commands) {
   if (!interaction.isChatInputCommand()) return;
   try {

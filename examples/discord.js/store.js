@@ -1,4 +1,4 @@
-/** What lantern remembers, in a JSON file: settings of guilds, who pays, who is on the team. */
+/** Stores lantern's data in a JSON file: guild settings, premium subscriptions and team members. */
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 
@@ -16,13 +16,13 @@ export class Store {
     }
   }
 
-  /** A file that is replaced as a whole is never half written. */
+  /** Replaces the file atomically, so that it is never half written. */
   #save() {
     writeFileSync(`${this.#path}.new`, JSON.stringify(this.#data));
     renameSync(`${this.#path}.new`, this.#path);
   }
 
-  // What the commands change
+  // Written by the commands
 
   setRoles(guild, adminRole, modRole) {
     this.#data.settings[guild] = { ...this.#data.settings[guild], adminRole, modRole };
@@ -45,9 +45,9 @@ export class Store {
     this.#save();
   }
 
-  // What the dashboard shows
+  // Read for the dashboard
 
-  /** Which role may do what in the dashboard. */
+  /** What each role may do in the dashboard. */
   grants(guild) {
     const { adminRole, modRole } = this.#data.settings[guild] ?? {};
     return adminRole ? { [adminRole]: ["ADMIN", "SESSION_STARTER"], [modRole]: ["MOD"] } : {};

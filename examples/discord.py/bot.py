@@ -30,7 +30,7 @@ class Lantern(discord.Client):
             linked=lambda guild: self.store.is_linked(guild.id),
             subscriptions=self.store.subscriptions,
             team=self.store.team,
-            # Feedback that the service did not get before the bot ended is sent after the next start.
+            # Feedback that the service did not receive before the bot stopped is sent after the next start.
             spool=str(data / "feedback.spool"),
         )
 
@@ -80,7 +80,7 @@ def add_commands(tree: app_commands.CommandTree[Lantern]) -> None:
 
     @tree.command(description="Say what you think of lantern")
     async def feedback(interaction: discord.Interaction[Lantern], rating: app_commands.Range[int, 1, 5], text: str) -> None:
-        # The interaction's id is unique, so the entry gets it, too.
+        # The interaction's ID is unique, so the entry can use it.
         delivery = interaction.client.companion.feedback(interaction.id, text[:4000], rating, interaction.user)
         await answer(interaction, "Thank you!")
         await delivery
@@ -97,7 +97,7 @@ async def main() -> None:
     data = Path(os.environ.get("LANTERN_DATA", "data"))
     data.mkdir(parents=True, exist_ok=True)
     bot = Lantern(data)
-    # `docker stop` sends SIGTERM. Closing the bot also sends what waits for the service.
+    # `docker stop` sends SIGTERM. Closing the bot also sends what is queued for the service.
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, lambda: asyncio.ensure_future(bot.close()))
     try:

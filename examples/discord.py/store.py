@@ -24,7 +24,7 @@ class Store:
     def close(self) -> None:
         self._database.close()
 
-    # What the commands change
+    # Written by the commands
 
     def set_roles(self, guild: int, admin: int, mod: int) -> None:
         self._database.execute(
@@ -47,7 +47,7 @@ class Store:
     def add_to_team(self, user: int, username: str, name: str, avatar: str, title: str) -> None:
         self._database.execute("INSERT OR REPLACE INTO team VALUES (?, ?, ?, ?, ?)", (user, username, name, avatar, title))
 
-    # What the dashboard shows
+    # Read for the dashboard
 
     def grants(self, guild: int) -> Grants:
         """Which role may do what in the dashboard."""

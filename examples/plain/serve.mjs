@@ -1,5 +1,5 @@
-// A web server for this page: a file if there is one, and index.html for every other path, above all for /callback. Any other
-// server does as well; nginx calls it `try_files $uri /index.html`.
+// A web server for this page: serves files, and index.html for every other path, including /callback. Any other
+// server works, too; in nginx this is `try_files $uri /index.html`.
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { extname } from "node:path";
@@ -17,5 +17,5 @@ const server = createServer(async (request, response) => {
     response.writeHead(404).end();
   }
 });
-// `localhost`, not 127.0.0.1: for a browser, and for the service, these are two origins.
+// `localhost`, not 127.0.0.1: browsers and the service treat them as two different origins.
 server.listen(process.env.PORT ?? 8000, "localhost", () => console.log(`http://localhost:${server.address().port}/`));

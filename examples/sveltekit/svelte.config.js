@@ -4,7 +4,7 @@ import adapter from "@sveltejs/adapter-node";
 export default {
   kit: {
     adapter: adapter(),
-    // No script but this site's own, and no other site may show these pages in a frame.
+    // Only this site's own scripts, and no framing by other sites.
     csp: { directives: { "script-src": ["self"], "object-src": ["none"], "base-uri": ["self"], "frame-ancestors": ["none"] } },
   },
 };

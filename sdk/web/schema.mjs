@@ -1,14 +1,14 @@
-// Writes src/schema.ts: the types of the service's OpenAPI document, as far as a dashboard needs them. `--print` shows it instead.
+// Writes src/schema.ts: the types of the service's OpenAPI document that a dashboard needs. `--print` prints them instead.
 import { readFileSync, writeFileSync } from "node:fs";
 import openapiTS, { astToString } from "openapi-typescript";
 
 const document = JSON.parse(readFileSync(new URL("../../openapi.json", import.meta.url), "utf8"));
 
-// What is for the bot and for operators is left out, and with it every component that only they use.
+// Leaves out the calls for bots and operators, and the components that only they use.
 for (const path of Object.keys(document.paths)) {
   if (/^\/(bot\/|ready$|openapi\.json$)/.test(path)) delete document.paths[path];
 }
-// Examples are no types.
+// Examples aren't part of the types.
 const withoutExamples = (value) => {
   if (value === null || typeof value !== "object") return;
   delete value.examples;
@@ -26,7 +26,7 @@ const visit = (value) => {
   Object.values(value).forEach(visit);
 };
 visit(document.paths);
-// The client has a method per operation, so what remains is the schemas; an answer's envelope is opened in one place.
+// The client has a method per operation, so only the schemas are needed; the envelope is unwrapped in one place.
 const schemas = Object.entries(document.components.schemas).filter(
   ([name]) => used.has(`#/components/schemas/${name}`) && !/(Response|Error)$/.test(name),
 );

@@ -1,4 +1,4 @@
-// The site's dashboard: all that the examples do, and what only it does.
+// The site's dashboard: the examples' scenarios, and its own.
 import assert from "node:assert/strict";
 import { HARBOUR, until } from "../harness.js";
 import { drive } from "../scenarios.js";

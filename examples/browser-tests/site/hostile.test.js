@@ -1,5 +1,5 @@
-// Names and texts of people who mean harm, or only have many emoji, come by the feed as any bot's do. Nothing of them runs, and no page
-// falls apart.
+// Hostile or emoji-filled names and texts arrive through the feed like any others. No script in them runs, and no page
+// breaks.
 import assert from "node:assert/strict";
 import { HARBOUR } from "../harness.js";
 import { DASHBOARD, HOME, PAGES, STATUS, THEMES, WIDTHS, arriveOnSite, axe, fitsWindow, isSignedIn, onSite, signIn } from "./site.js";
@@ -37,7 +37,7 @@ async function botSaysHostileThings(service) {
   return guilds.map((guild) => guild.name);
 }
 
-/** Nothing has run, nothing was asked of a stranger, and no element came out of a name. */
+/** No script has run, no foreign server was contacted, and no name became an element. */
 async function isHarmless(visitor, page, service) {
   assert.equal(await page.evaluate(() => window.hit), undefined, "a script of a name has run");
   assert.equal(await page.locator('main script:not([type="application/json"]), [onerror], img[src=x]').count(), 0);

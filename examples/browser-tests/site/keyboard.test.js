@@ -1,11 +1,11 @@
-// The site with a keyboard alone.
+// The site, used with the keyboard only.
 import assert from "node:assert/strict";
 import { DASHBOARD, HOME, PAGES, arriveOnSite, isSignedIn, onSite, openWhole, signInButton } from "./site.js";
 
 const site = onSite();
 const { visit } = site;
 
-/** What has the focus: a text that names it, whether it can be seen, and whether the focus can. */
+/** The focused element: its name, whether it is visible, and whether its focus ring is. */
 const focused = (page) =>
   page.evaluate(() => {
     const element = document.activeElement;
@@ -21,7 +21,7 @@ const focused = (page) =>
     };
   });
 
-/** What a keyboard must reach: links, buttons, fields and summaries that are shown. */
+/** What must be reachable by keyboard: visible links, buttons, fields and summaries. */
 const reachable = (page) =>
   page.evaluate(() =>
     [...document.querySelectorAll("a[href], button:not([disabled]), input, select, textarea, summary, [tabindex='0']")]

@@ -1,8 +1,8 @@
-// What every page of the site must be, whatever it shows.
+// Requirements for every page of the site.
 import assert from "node:assert/strict";
 import { THEMES, DASHBOARD, DOCS, FEED, HOME, PAGES, STATUS, WIDTHS, arriveOnSite, axe, fitsWindow, onSite, openWhole } from "./site.js";
 
-/** The most that a page may take on the wire, with all that belongs to it but pictures. */
+/** The maximum transfer size of a page with all its resources except images. */
 const LARGEST = 60_000;
 
 const site = onSite();
@@ -31,7 +31,7 @@ for (const [name, path] of Object.entries(PAGES)) {
     let sum = 0;
     for (const request of visitor.requests) {
       assert.ok(ours.includes(new URL(request.url()).host), `${request.url()} is a stranger's`);
-      // The live stream does not end, and pictures are not counted.
+      // The live stream doesn't end, and images aren't counted.
       if (["eventsource", "image"].includes(request.resourceType()) || request.url().endsWith("/live")) continue;
       const { responseBodySize, responseHeadersSize } = await request.sizes();
       sum += responseBodySize + responseHeadersSize;
@@ -57,7 +57,7 @@ visit("dark is dark, and light is light", async (arrive) => {
 
 visit("without JavaScript the pages can be read, and the dashboard says why it cannot work", async (arrive) => {
   const visitor = await arriveOnSite(arrive, { javaScriptEnabled: false });
-  // So Chromium says that it does not preload a script.
+  // Chromium's message for a script that isn't preloaded.
   visitor.allow(/\/companion\.[0-9a-f]+\.js: csp$/);
   const home = await visitor.open(HOME);
   await home.getByRole("heading", { name: "The bot is up", exact: true }).waitFor();
@@ -74,7 +74,7 @@ visit("without JavaScript the pages can be read, and the dashboard says why it c
   const feed = await visitor.open(FEED);
   await feed.getByRole("main").getByText("PUT /bot/heartbeat").first().waitFor();
   const dashboard = await visitor.open(DASHBOARD);
-  // What Playwright finds by its text never lies in a <noscript>.
+  // Playwright's text selectors never match inside a <noscript>.
   const why = dashboard.locator("noscript h2");
   await why.waitFor();
   assert.match(await why.textContent(), /needs JavaScript/);
@@ -126,7 +126,7 @@ visit("a page that is not there says so and leads back", async (arrive) => {
 visit("a bot that goes down and comes back is seen without a reload", async (arrive, service) => {
   const visitor = await arriveOnSite(arrive);
   const openAndListen = async (path) => {
-    // Before its stream has begun, a page does not hear of anything.
+    // A page gets no notifications before its stream is open.
     const stream = visitor.context.waitForEvent("response", (response) => response.url().endsWith("/live"));
     const page = await visitor.open(path);
     await stream;

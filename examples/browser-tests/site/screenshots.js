@@ -1,4 +1,4 @@
-// Writes every page of the site as a picture, at both widths and in both themes, from the demonstration of `dev`.
+// Takes a screenshot of every page of the site, at both widths and in both themes, with the demo data of `dev`.
 //
 //   node screenshots.js FOLDER           all of them
 //   node screenshots.js --readme FOLDER  the two of the README
@@ -12,7 +12,7 @@ const args = process.argv.slice(2);
 const forReadme = args[0] === "--readme";
 const folder = args.at(-1);
 
-/** Pictures below the fold are loaded when they come into sight, and a picture of the whole page does not bring them there. */
+/** Images below the fold are loaded lazily, and a full-page screenshot doesn't scroll to them. */
 async function loadPictures(page) {
   await page.evaluate(async () => {
     for (const image of document.images) image.loading = "eager";
@@ -57,7 +57,7 @@ async function takeForReadme(browser, service) {
   await loadPictures(home);
   await home.screenshot({ path: join(folder, "site-home.png") });
   const dashboard = await visitor.open(PAGES.dashboard);
-  // Whose servers have no emoji in their names: not every machine has a font for them.
+  // A user whose servers have no emoji in their names, because not every machine has a font for them.
   await openServers(dashboard, "member");
   await loadPictures(dashboard);
   await dashboard.screenshot({ path: join(folder, "site-dashboard.png"), caret: "hide" });

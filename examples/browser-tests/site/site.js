@@ -1,4 +1,4 @@
-// What the tests and the screenshots of the site share: its pages, and how a person signs in on them.
+// Shared by the site's tests and screenshots: its pages, and signing in on them.
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { Service, stage } from "../harness.js";
@@ -11,7 +11,7 @@ export const DASHBOARD = "/site/dashboard";
 export const DOCS = "/docs";
 export const FEED = "/docs/feed";
 export const MISSING = "/site/no-such-page";
-/** Every page, by a name that fits into the name of a file. */
+/** Every page, by a name that can be used as a file name. */
 export const PAGES = { home: HOME, status: STATUS, dashboard: DASHBOARD, docs: DOCS, feed: FEED, error: MISSING };
 export const WIDTHS = [360, 1440];
 export const THEMES = ["light", "dark"];
@@ -24,18 +24,18 @@ export async function startSite() {
 /** The same, and a browser. */
 export const onSite = () => stage("site", startSite);
 
-/** A visitor of the site whose requests are noted; the error page is no problem. */
+/** A visitor whose requests are recorded; the error page doesn't count as a problem. */
 export async function arriveOnSite(arrive, options) {
   const visitor = await arrive(options);
   visitor.allow(/^GET \/site\/no-such-page: 404$/);
-  // The site opens no dialog; a script that somebody smuggled in would.
+  // The site opens no dialogs, but an injected script would.
   visitor.context.on("page", (page) => page.on("dialog", (dialog) => {
     visitor.problems.push(`dialog: ${dialog.message()}`);
     void dialog.dismiss();
   }));
   visitor.requests = [];
   visitor.context.on("request", (request) => visitor.requests.push(request));
-  // Chromium tells of most violations in the console too; this one tells of all.
+  // Chromium prints most violations to the console; this event reports all of them.
   await visitor.context.addInitScript(() => {
     document.addEventListener("securitypolicyviolation", (event) =>
       console.error(`policy: ${event.violatedDirective} forbids ${event.blockedURI} ${event.sample}`),
@@ -44,7 +44,7 @@ export async function arriveOnSite(arrive, options) {
   return visitor;
 }
 
-/** Opens a page and waits until its script has put everything in its place: the dashboard shows a sentence until then. */
+/** Opens a page and waits until its script is done: until then, the dashboard shows a placeholder. */
 export async function openWhole(visitor, path) {
   const page = await visitor.open(path);
   await page.locator("#loading").waitFor({ state: "hidden" });
@@ -59,11 +59,11 @@ export async function signIn(page, person) {
   await signInButton(page).click();
   await choose(page, person);
 }
-/** The name of who is signed in. */
+/** The signed-in user's name. */
 export const person = (page, name) => page.getByRole("region", { name: "You" }).getByText(name, { exact: true });
 export const isSignedIn = (page) => page.getByRole("button", { name: "Sign out", exact: true }).first().waitFor();
 
-/** How far the page is wider than its window, in pixels. */
+/** How many pixels the page is wider than the window. */
 export const overflow = (page) =>
   page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
 
@@ -81,16 +81,16 @@ export async function fitsWindow(page, what) {
   assert.ok(wider <= 0, `${what} is ${wider} pixels wider than its window: ${wider > 0 && (await sticksOut(page)).join("; ")}`);
 }
 
-/** What axe-core finds, one line for each element. Its context must have `bypassCSP`. */
+/** axe-core's findings, one line per element. The context must have `bypassCSP`. */
 export async function axe(page) {
   await page.addScriptTag({ path: AXE });
   return page.evaluate(async () => {
-    // All rules, the experimental ones too, but those for level AAA and those that are obsolete.
+    // All rules, including experimental ones, except level AAA and deprecated rules.
     const rules = {};
     for (const { ruleId, tags } of window.axe.getRules()) {
       rules[ruleId] = { enabled: !tags.some((tag) => tag.endsWith("aaa") || tag.includes("obsolete")) };
     }
-    // It wants no focus on a table that can be scrolled, which another rule asks for.
+    // This rule forbids focus on a scrollable table, which another rule requires.
     rules["focus-order-semantics"] = { enabled: false };
     const { violations } = await window.axe.run(document, { rules, resultTypes: ["violations"] });
     return violations.flatMap(({ id, help, nodes }) =>

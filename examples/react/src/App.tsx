@@ -42,7 +42,7 @@ export function App() {
 }
 
 function Servers() {
-  // Read again by itself whenever the bot has changed something.
+  // Reloads by itself when the bot has changed something.
   const { data: guilds, error, reload } = useGuilds();
   return (
     <section aria-labelledby="servers">

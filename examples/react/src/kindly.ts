@@ -12,7 +12,7 @@ const words: Partial<Record<ErrorCode, string>> = {
   network: "The service cannot be reached. Please try again in a minute.",
 };
 
-/** What to tell people: by the error's code, and for what is not listed the service's own message. */
+/** Messages for users, by error code. Other codes show the service's own message. */
 export function kindly(error: unknown): string {
   if (!(error instanceof CompanionError)) return "Something went wrong in this page. Please reload it.";
   return words[error.code] ?? `${error.message} ${error.requestId ? `(Request ${error.requestId})` : ""}`;

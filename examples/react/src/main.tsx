@@ -5,7 +5,7 @@ import { createRoot } from "react-dom/client";
 import { App } from "./App";
 import "./style.css";
 
-// Made once, outside of every component.
+// Created once, outside of all components.
 const companion = createCompanion({ url: import.meta.env.VITE_COMPANION_URL ?? "http://127.0.0.1:8080" });
 
 createRoot(document.getElementById("root")!).render(

@@ -1,8 +1,8 @@
 import { useCompanion } from "@bot-companion/web/react";
 import { useEffect, useState } from "react";
 
-/** Ends a sign-in when the provider has sent the user back to this page, and tells whether that is under way. Strict mode runs the effect
- * twice; `handleCallback` gives both the same, and one session is made. */
+/** Completes the sign-in after the provider's redirect, and returns whether that is in progress. Strict mode runs the effect
+ * twice; `handleCallback` returns the same promise to both, so only one session is created. */
 export function useSignInEnd(onProblem: (problem: unknown) => void): boolean {
   const companion = useCompanion();
   const [isEnding, setIsEnding] = useState(true);

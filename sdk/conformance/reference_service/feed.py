@@ -267,7 +267,7 @@ class Feed:
             data["reasons"] = reasons[:REASONS]
         return Answer(200, data)
 
-    # Whose word counts
+    # Which instance may change what
 
     def _instance(self, name: str) -> Instance:
         now = self._now()
@@ -306,7 +306,7 @@ class Feed:
             return next(taker for taker in takers if taker is not None)
         return "unclaimed" if not named and sender.has_sent_snapshot else "resync"
 
-    # What is held
+    # Stored data
 
     def _replace(self, shard: Shard, found: list[Json]) -> None:
         old = {id: guild for id, guild in self.guilds.items() if shard.covers(id)}
@@ -324,7 +324,7 @@ class Feed:
         self.commits[shard] = Commit(self._commit_number, sender)
         others = [(other, commit) for other, commit in self.commits.items() if other.count != shard.count]
         for other, commit in others:
-            # All its guilds were sent again under the new count: nothing of it counts.
+            # All its guilds were sent again with the new shard count, so its old data is dropped.
             common = math.gcd(other.count, shard.count)
             ids = range(other.id % common, shard.count, common)
             newer = [self.commits.get(Shard(shard.count, id)) for id in ids]

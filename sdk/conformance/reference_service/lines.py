@@ -64,7 +64,7 @@ def parse(line: bytes) -> Any:
 
     try:
         value = json.loads(line.decode(), parse_constant=no_constant)
-        # An unpaired surrogate is no text.
+        # An unpaired surrogate isn't valid text.
         json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         raise Refused(f"The line is not valid JSON (column {error.colno}).") from error
@@ -210,7 +210,7 @@ def guild(fields: Fields, ignored: list[str]) -> Json:
 def subscription(fields: Fields) -> Json:
     until = fields.values.get("active_until", "absent")
     if until is not None and not (is_number(until) and 0 <= until <= LAST_SECOND):
-        # A field that is left out is refused: a mistake must not give premium that never ends.
+        # The field is required, so that a mistake can't grant premium forever.
         raise wrong("active_until", "a time in epoch seconds, or null if the subscription does not end")
     return {
         "userid": fields.id("userid"),

@@ -97,7 +97,7 @@ class ReferenceService:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
-    # What a test does
+    # Called by tests
 
     def add_fault(self, kind: str, **options: Any) -> Fault:
         """Faults hit requests in the order in which they were added."""

@@ -39,7 +39,7 @@ def questions() -> Iterator[Question]:
     """In this order: each continues from the state that the ones before it left."""
     changes: Json
     number: Any
-    # What a line may hold.
+    # The fields of a line.
     for line in ("[]", "7", "{}", '{"type": 7}', '{"type": "weather"}', '{"type": "guild_gone", "id": 7}'):
         yield event(line)
     for changes in (

@@ -73,9 +73,9 @@ SDKS = {
             source="src",
             commands=[["cargo", "test", "--quiet", "--locked", "--test", "conformance"]],
             failed=r"^scenario (\S+) \.\.\. FAILED",
-            # Not the SDK's own: cargo tells a copy from the original by its times only, and would run the mutated one there.
+            # Not the SDK's own target folder: cargo compares only modification times, and would run the mutated copy there.
             environment={"CARGO_TARGET_DIR": str(TARGET / "mutations")},
-            # One after the other, in one folder: each build goes on from the last.
+            # One after the other in one folder, so that each build reuses the last.
             jobs=1,
         ),
     )
@@ -125,7 +125,7 @@ def try_all(sdk: Sdk, mutations: list[Mutation], jobs: int) -> Iterator[Verdict]
 def copy(sdk: Sdk, folder: Path) -> Path:
     """The SDK in its own folder, with the scenarios beside it as in the repository."""
     made = folder / sdk.name
-    # With times of now: cargo builds what is newer than its last build, which was another copy's.
+    # With current modification times, because cargo only rebuilds what is newer than its last build.
     shutil.copytree(sdk.folder, made, ignore=IGNORED, copy_function=shutil.copy)
     (folder / "conformance").symlink_to(FOLDER)
     for link in sdk.links:

@@ -39,7 +39,7 @@ class Replay:
             try:
                 self._do(step)
             except Mismatch as mismatch:
-                # What follows would be compared with a service in another state.
+                # The rest would be compared with a service in a different state.
                 yield f"line {number}: {self._service.name} {mismatch}"
                 return
 
@@ -60,7 +60,7 @@ class Replay:
     def _change_service(self, step: Json) -> None:
         if step["service"] == "forget":
             self._service.renew()
-            # The process introduces itself again before it sends a snapshot.
+            # The process sends a heartbeat before its snapshot.
             self._heartbeat()
         elif step["service"] == "expects":
             _, data = self._events(self._instance, 1, [])
@@ -112,7 +112,7 @@ class Replay:
         if isinstance(answer, dict):
             wanted_status, wanted = answer["status"], answer.get("data", {})
         else:
-            # An acknowledgement, even if it gets lost.
+            # Acknowledged, even if the response gets lost.
             wanted_status = 200
             wanted = {"next": step["sequence"] + (len(lines) if method == "POST" else 0)}
         found = {name: data.get(name) for name in wanted}

@@ -74,7 +74,7 @@ class Program:
 
     @staticmethod
     def _read(process: subprocess.Popen[str], said: queue.Queue[str | None]) -> None:
-        # To the end, so that the process never waits for a reader.
+        # Reads everything, so that the process never blocks on a full pipe.
         assert process.stdout is not None
         for line in process.stdout:
             said.put(line)

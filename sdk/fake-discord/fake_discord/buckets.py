@@ -79,7 +79,7 @@ def refusal(limit: Limit) -> tuple[Json | str, dict[str, str]]:
     seconds = max(0.0, limit.retry_after)
     headers = {"Retry-After": str(math.ceil(seconds)), **limit.headers}
     if limit.scope == "edge":
-        # The web server before Discord's API: no JSON, and none of the API's headers.
+        # Like the web server in front of Discord's API: no JSON, and none of the API's headers.
         return "<html><title>Access denied</title><body>error code: 1015</body></html>", headers
     message = "The resource is being rate limited." if limit.scope == "shared" else "You are being rate limited."
     body = {"message": message, "retry_after": round(seconds, 3), "global": limit.scope == "global"}

@@ -25,7 +25,7 @@ async def serve(host: str, port: int, world: Json, with_stdin: bool) -> None:
         for name in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(name, done.set)
     if with_stdin:
-        # A thread, because not every event loop can wait for a file; it ends with the process.
+        # A thread, because not every event loop can wait for a file. It ends with the process.
         threading.Thread(target=wait_for_end_of_stdin, args=(loop, done), daemon=True).start()
     await fake.start(host, port)
     print(json.dumps(fake.addresses(), separators=(",", ":")), flush=True)

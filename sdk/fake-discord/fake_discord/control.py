@@ -114,7 +114,7 @@ class Control:
         return request.query.get("for"), int(request.query.get("since", 0)), fields
 
 
-# What `log` and `wait` compare entries with.
+# The filters of `log` and `wait`.
 RECORDED = ("guild", "shard", "status", "limited", "fault", "code", "sent")
 
 

@@ -21,7 +21,7 @@ def pointed_at(fake: FakeDiscord, library: str = "discord") -> Iterator[None]:
     client: Any = importlib.import_module(f"{library}.client").Client
     addresses = fake.addresses()
     with contextlib.ExitStack() as undo:
-        # The forks give the same thing different names.
+        # The forks use different names.
         for name in ("BASE", "API_BASE_URL"):
             _replace(undo, route, name, addresses["api_v10"])
         # Only an auto-sharded client asks for the gateway's address.

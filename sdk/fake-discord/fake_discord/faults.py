@@ -10,7 +10,7 @@ from typing import Any
 from .record import matches
 from .shapes import Json
 
-# What can be done where. A place that is a request ("GET /guilds/{id}/members", or "rest" for all) takes the faults of "rest".
+# The possible faults by place. A request ("GET /guilds/{id}/members", or "rest" for all) can have the faults of "rest".
 PLACES: dict[str, frozenset[str]] = {
     "rest": frozenset({"status", "hang", "cut", "truncate", "slow", "rate_limit"}),
     "gateway": frozenset({"status", "hang", "cut", "slow"}),

@@ -28,10 +28,10 @@ NAMES = {
 }  # fmt: skip
 VERSIONS = {"6", "7", "8", "9", "10"}
 PAYLOAD_BYTES = 4096
-# The limit on what a client sends counts over this many seconds; identifies of one bucket must be so far apart.
+# The window in seconds of the limit on a client's messages, and the minimum time between two identifies of one bucket.
 SEND_WINDOW = 60.0
 IDENTIFY_INTERVAL = 5.0
-# Sessions that wait for a RESUME; of more, the oldest expires.
+# The maximum number of sessions that wait for a RESUME; beyond it, the oldest expires.
 MOST_SESSIONS = 1000
 
 
@@ -50,7 +50,7 @@ class Gateway:
     def __init__(self, fake: FakeDiscord) -> None:
         self.fake = fake
         self._last_identify: dict[int, float] = {}
-        # When each guild's members were last asked for whole.
+        # When all of a guild's members were last requested.
         self.last_member_request: dict[int, float] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -139,7 +139,7 @@ class Gateway:
         self.fake.record.add("CLOSE", shard=connection.shard, code=connection.goodbye, sent=connection.sent_code)
         session = connection.session
         connection.leave()
-        # A client that closes with one of these has said goodbye to its session.
+        # A client that closes with one of these codes ends its session.
         if session is not None and session.connection is None and connection.goodbye in (1000, 1001):
             self.fake.sessions.pop(session.id, None)
 

@@ -86,7 +86,7 @@ class Guild:
             self.members.put({"user": bot, "roles": []})
         self.member_count = int(given["member_count"]) if "member_count" in given else len(self.members)
         known = ("id", "unavailable", "roles", "members", "member_count")
-        # Every other field that was given.
+        # All other given fields.
         self.rest = {key: value for key, value in given.items() if key not in known}
 
     @property

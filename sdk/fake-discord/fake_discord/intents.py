@@ -9,7 +9,7 @@ GUILD_MEMBERS = 1 << 1
 GUILD_PRESENCES = 1 << 8
 MESSAGE_CONTENT = 1 << 15
 
-# The names that a world gives to the privileged intents.
+# The names of the privileged intents in a world.
 PRIVILEGED = {"members": GUILD_MEMBERS, "presences": GUILD_PRESENCES, "message_content": MESSAGE_CONTENT}
 
 _EVENTS = {

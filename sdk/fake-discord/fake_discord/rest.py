@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Bodies that are longer are not recorded.
 RECORDED_BODY = 16 * 1024
-# The answers of Discord's API pass a proxy that says so; discord.py takes a 429 without this header for a ban.
+# Set by the proxy in front of Discord's API; discord.py treats a 429 without this header as a ban.
 PROXY = {"Via": "1.1 fake"}
 
 
@@ -29,7 +29,7 @@ def response(body: Any, status: int = 200, headers: Mapping[str, str] | None = N
         return web.Response(status=status, headers=headers)
     if isinstance(body, str):
         return web.Response(text=body, status=status, headers=headers, content_type="text/html")
-    # Without a charset, as Discord: discord.py compares the header as a whole.
+    # Without a charset, like Discord: discord.py compares the whole header.
     return web.Response(body=json.dumps(body).encode(), status=status, headers=headers, content_type="application/json")
 
 

@@ -181,7 +181,7 @@ class Routes:
             found.update(call.body or {})
         return 200, found
 
-    # What some libraries ask for when they start
+    # Requested by some libraries at their start
 
     async def _no_emojis(self, call: Call) -> Answer:
         return 200, {"items": []}
@@ -246,7 +246,7 @@ class Routes:
                 return 200, shapes.user(given["user"])
         raise unknown("User", 10013)
 
-    # What a bot says; a test reads it in the record
+    # The bot's messages, which tests read from the record
 
     async def _message(self, call: Call) -> Answer:
         return 200, self._written(call.body, call.parts[1])

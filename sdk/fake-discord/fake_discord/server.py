@@ -33,7 +33,7 @@ class FakeDiscord:
         self.per_shard: dict[str, Counter[str]] = {}
         self.requests: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
-        # Answers with 429, by whose limit it was: `global`, `user`, `shared` or `edge`.
+        # The number of 429 responses by limit: `global`, `user`, `shared` or `edge`.
         self.rate_limited: Counter[str] = Counter()
         self.url = ""
         self.gateway = Gateway(self)
@@ -47,7 +47,7 @@ class FakeDiscord:
         app.router.add_get("/", self.gateway.handle)
         app.router.add_route("*", "/api/{rest:.*}", self._rest.handle)
         Control(self).add_to(app)
-        # A client that goes away ends the handler, too: a hanging request does not outlive it.
+        # Cancels the handler when the client disconnects, so that a hanging request doesn't outlive it.
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1, handler_cancellation=True)
         await self._runner.setup()
         await web.TCPSite(self._runner, host, port).start()
@@ -90,7 +90,7 @@ class FakeDiscord:
         self.world = World(world)
         self.gateway.last_member_request.clear()
 
-    # What happens in the world
+    # Changes of the world
 
     async def emit(self, kind: str, data: Json) -> int:
         """Changes the world, and tells the sessions that get such an event; how many of them are connected."""
@@ -107,7 +107,7 @@ class FakeDiscord:
             reached += session.connection is not None
         return reached
 
-    # What goes wrong
+    # Faults
 
     def fault(self, where: str, do: str, **options: Any) -> Fault:
         """From now on something goes wrong, as the README describes; `times` bounds how often."""
@@ -153,7 +153,7 @@ class FakeDiscord:
             connection.zombie = True
         return len(chosen)
 
-    # What the bot did
+    # The bot's activity
 
     def count(self, what: str, shard: int) -> None:
         self.counts[what] += 1

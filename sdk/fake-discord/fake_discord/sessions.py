@@ -19,9 +19,9 @@ DISPATCH, HEARTBEAT, IDENTIFY, PRESENCE, VOICE_STATE, RESUME, RECONNECT, REQUEST
     0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11,
 )  # fmt: skip
 
-# Frames that wait for a client that reads slowly; the guilds of a new session wait for room.
+# Frames queued for a slow client; a new session's guilds wait for room.
 WAITING_FRAMES = 64
-# A client that lets so many frames wait is cut off.
+# A client with this many queued frames is disconnected.
 MOST_FRAMES = 20_000
 # With payload compression only big payloads are compressed.
 COMPRESSED_PAYLOAD = 1024
@@ -30,7 +30,7 @@ _JSON = json.JSONEncoder(separators=(",", ":"))
 
 
 def encode(payload: Json) -> bytes:
-    # Discord sends all four keys always, and some libraries count on it.
+    # Discord always sends all four keys, and some libraries rely on that.
     return _JSON.encode({"t": None, "s": None, "op": None, "d": None, **payload}).encode()
 
 
@@ -71,11 +71,11 @@ class Connection:
         self.socket = socket
         self.request = request
         self.session: Session | None = None
-        # Nothing is sent and nothing is heard, but TCP stays open.
+        # Nothing is sent or read, but the TCP connection stays open.
         self.zombie = False
-        # The code with which the client closed; a client that just goes away gives none.
+        # The client's close code; none if it just disconnected.
         self.goodbye: int | None = None
-        # The code with which the fake closed.
+        # The fake's own close code.
         self.sent_code: int | None = None
         self.payload_compression = False
         self.sent_by_client: deque[float] = deque()

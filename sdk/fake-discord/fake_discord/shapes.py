@@ -7,7 +7,7 @@ from typing import Any
 Json = dict[str, Any]
 
 JOINED = "2024-01-01T00:00:00.000000+00:00"
-# What a world says of a member beyond Discord's own fields: whether they are online, and in which voice channel they are.
+# A world's fields for members that Discord doesn't have: online status and voice channel.
 OWN_FIELDS = ("status", "voice_channel_id")
 
 

@@ -26,7 +26,7 @@ async def running(fake: FakeDiscord, client: discord.Client) -> AsyncIterator[as
         task = asyncio.ensure_future(client.start(fake.token))
         test = asyncio.current_task()
         assert test is not None
-        # A bot that dies must not leave its test waiting.
+        # If the bot crashes, the test must not hang.
         task.add_done_callback(lambda _: client.is_closed() or test.cancel())
         try:
             yield task

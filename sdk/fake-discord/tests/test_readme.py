@@ -36,7 +36,7 @@ async def test_the_example_for_pytest(tmp_path: Path) -> None:
 
 async def test_every_control_call_has_an_example_that_works(start: Start, http: aiohttp.ClientSession) -> None:
     fake = await start(guilds=[guild(1)])
-    # So that the example of a wait does not wait.
+    # So that the waiting example returns at once.
     async with http.get(f"{fake.addresses()['api']}/guilds/4194304/members"):
         pass
     shown = set()

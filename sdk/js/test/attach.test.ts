@@ -1,4 +1,4 @@
-// What a developer sees who attaches it: settings that are wrong, calls that are wrong, and the log.
+// What developers see when they attach the SDK: errors for wrong settings and calls, and the log.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type FeedbackEntry, attach } from "../src/index.js";

@@ -1,4 +1,4 @@
-// A bot as the documentation shows it; only Discord's address is not the real one.
+// The bot from the documentation, except for Discord's address.
 import { Client, GatewayIntentBits } from "discord.js";
 import { attach } from "@bot-companion/discord.js";
 

@@ -15,7 +15,7 @@ export function guild(n: number, more: Json = {}): Json {
   };
 }
 
-/** A bot as its developer would write it, on a fake Discord, with a service beside it. */
+/** A bot as its developer would write it, with a fake Discord and a service. */
 export async function bots(
   world: Json,
   clients: Partial<ClientOptions>[],

@@ -12,7 +12,7 @@ import { type Json, guildId, until } from "./support.js";
 
 const grants = (): Json => ({ 50: ["MOD"] });
 
-/** A process that asks for pages without end, and when each began. */
+/** A process that requests pages endlessly, and when each request started. */
 function pages(own: number[], count: number, limits = {}) {
   const clock = new SimulatedClock(0);
   const world = { shards: () => own.map((id) => ({ id })), shardCount: () => count };
@@ -86,7 +86,7 @@ async function statuses(fake: FakeDiscord): Promise<number[]> {
   return entries.filter(({ what, event }) => /^GET \/guilds\/\d+\/members$/.test(what ?? event ?? "")).map(({ status }) => status as number);
 }
 
-/** Every limit that a budget hears of, and how slow it is then. */
+/** Every limit that a budget is told about, and its pace afterwards. */
 function heard(context: TestContext): { ms: number; slowness: number }[] {
   const limits: { ms: number; slowness: number }[] = [];
   const { limited } = Budget.prototype;

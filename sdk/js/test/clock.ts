@@ -1,6 +1,6 @@
 import type { Clock } from "../src/index.js";
 
-/** Time that passes only when it is told to. */
+/** A clock that only moves when the test says so. */
 export class SimulatedClock implements Clock {
   #now: number;
   #timers: { at: number; call: () => void }[] = [];
@@ -33,7 +33,7 @@ export class SimulatedClock implements Clock {
     return this.#timers.length;
   }
 
-  /** Lets so many milliseconds pass, timer by timer, and everything happen that each sets off. */
+  /** Advances the clock timer by timer, and runs everything that each of them triggers. */
   async pass(ms: number): Promise<void> {
     const end = this.#now + ms;
     await settled();
@@ -49,7 +49,7 @@ export class SimulatedClock implements Clock {
   }
 }
 
-/** Everything runs in promises, all of which come before the next turn of the event loop. */
+/** All work runs in promises, which settle before the next turn of the event loop. */
 function settled(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

@@ -1,4 +1,4 @@
-// What no scenario shows: bounds over a long time, memory, the event loop, and callbacks that never end.
+// Cases that no scenario covers: long-term limits, memory, the event loop, and callbacks that never finish.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type FeedbackEntry, type Options, type Subscription, attach } from "../src/index.js";

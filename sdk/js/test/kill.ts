@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import type { Options } from "../src/index.js";
 import { KEY } from "./bots.js";
 
-/** What waits is sent by closing only. */
+/** Queued entries are only sent on close. */
 export const PATIENT = { gatherTime: 3_600_000, heartbeatInterval: 3_600_000 };
 
 interface Bot {

@@ -1,4 +1,4 @@
-// What scenarios cannot show of guilds and their staff: lists of several pages, very many staff, odd names.
+// Cases of guilds and staff that the scenarios don't cover: lists with several pages, very many staff, odd names.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { attach } from "../src/index.js";

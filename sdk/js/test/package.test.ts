@@ -1,4 +1,4 @@
-// The package as it would be published: what is in it, and that every kind of project can use it.
+// The package as published: its contents, and that every kind of project can use it.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

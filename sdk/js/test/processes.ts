@@ -43,7 +43,7 @@ export class FakeDiscord {
     return this.tell("emit", { type, data });
   }
 
-  /** From now on this goes wrong, until it is cleared. */
+  /** Turns a fault on until it is cleared. */
   fault(where: string, what: string, more: Json = {}): Promise<Json> {
     return this.tell("fault", { where, do: what, ...more });
   }
@@ -52,7 +52,7 @@ export class FakeDiscord {
     await fetch(`${this.control}/faults`, { method: "DELETE" });
   }
 
-  /** Returns as soon as this has happened so often. */
+  /** Returns once this has happened that often. */
   async wait(what: string, count = 1): Promise<void> {
     const response = await fetch(`${this.control}/wait?for=${encodeURIComponent(what)}&count=${count}`);
     if (!response.ok) throw new Error(`wait for ${what}: ${response.status} ${await response.text()}`);

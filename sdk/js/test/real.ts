@@ -4,7 +4,7 @@ import { PYTHON } from "./processes.js";
 import { until } from "./support.js";
 
 const BINARY = process.env["BOT_COMPANION"];
-/** Why tests with the real service are left out; false if they are not. */
+/** Why tests with the real service are skipped, or false. */
 export const needsService = BINARY && PYTHON ? false : "BOT_COMPANION and FAKE_DISCORD_PYTHON are not both set";
 
 /** The real service with its sandbox, as `dev` starts it. */

@@ -1,4 +1,4 @@
-// What happens to feedback that waits when the process is told to end: real processes, real signals.
+// What happens to queued feedback when the process is asked to stop: real processes, real signals.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Options } from "../src/index.js";
@@ -7,7 +7,7 @@ import { PATIENT, startBot } from "./kill.js";
 import { listen } from "./processes.js";
 import { Service, until } from "./support.js";
 
-/** Starts a bot that has two entries in its queue, sends a signal, and says what came of it. */
+/** Starts a bot with two queued entries, sends a signal, and returns the result. */
 async function killed(signal: NodeJS.Signals, options: Options = {}, more: object = {}) {
   const service = new Service();
   const server = await listen(service, KEY);

@@ -31,7 +31,7 @@ export interface Call {
 
 type Reply = { status: number; data?: Json; retryAfter?: string };
 
-/** The feed's rules in memory, as feed.md gives them: numbers, gaps, whole truths. */
+/** An in-memory implementation of the rules in feed.md: sequence numbers, gaps and snapshots. */
 export class Service {
   next = new Map<string, number>();
   guilds = new Map<string, Json>();
@@ -41,9 +41,9 @@ export class Service {
   heartbeats: Json[] = [];
   membersGone: string[] = [];
   calls: Call[] = [];
-  /** Looks at a request first; what it returns is the answer, and nothing is applied. */
+  /** Checks a request first. If it returns a response, nothing is applied. */
   before: (call: Call) => Reply | undefined = () => undefined;
-  /** Looks at a line; what it returns is the reason of a 422. */
+  /** Checks a line. If it returns a reason, the response is a 422. */
   refuse: (line: Json) => string | undefined = () => undefined;
 
   answer(call: Call): Reply {
@@ -113,7 +113,7 @@ export class Service {
     } else throw new Error(`unknown event ${type}`);
   }
 
-  /** Everything is lost, as when the service starts with an empty folder. */
+  /** Drops everything, like a service that starts with an empty folder. */
   forget(): void {
     this.next.clear();
     this.guilds.clear();
@@ -127,7 +127,7 @@ export class Service {
   }
 }
 
-/** What a snapshot that does not say it leaves as it is. */
+/** Fields that a snapshot leaves unchanged if it omits them. */
 function keptParts(guild: Json | undefined): Json {
   return guild ? { grants: guild["grants"], staff: guild["staff"] } : {};
 }
@@ -143,7 +143,7 @@ export function callOf({ method, path, headers }: Pick<FeedRequest, "method" | "
   return { method, path, instance: headers["feed-instance"] ?? null, sequence: sequence === undefined ? null : Number(sequence), lines };
 }
 
-/** Carries requests to a service in memory, or nowhere. */
+/** A transport to an in-memory service, or to nowhere. */
 export class Wire {
   isReachable = true;
 
@@ -159,7 +159,7 @@ export class Wire {
   };
 }
 
-/** As much of discord.js' client as the SDK sees. */
+/** The parts of discord.js' client that the SDK uses. */
 export class FakeClient extends EventEmitter {
   readonly user = { username: "lantern" };
   readonly guilds = { cache: new Map<string, ReturnType<typeof fakeGuild>>() };
@@ -192,7 +192,7 @@ export function fakeGuild(n: number, name = `Guild ${n}`) {
   return { id: guildId(n), name, icon: null as string | null, ownerId: "77", memberCount: 0, available: true, members, toString: () => name };
 }
 
-/** Waits for a condition; the deadline is only there so that a failure ends. */
+/** Waits for a condition. Only a failing test reaches the deadline. */
 export async function until(what: string, holds: () => unknown, ms = 300_000): Promise<void> {
   const deadline = performance.now() + ms;
   for (;;) {

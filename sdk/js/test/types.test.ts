@@ -10,7 +10,7 @@ export const subscription: Subscription = { userid: 20n, slots: 1, guilds: ["419
 export const colourless: TeamMember = { discord_id: "20", username: "u", role: "Founder", category: "lead", position: 1 };
 // @ts-expect-error -- no id
 export const nameless: TeamMember = { username: "u", role: "Founder", color: "#5865F2", category: "lead", position: 1 };
-// @ts-expect-error -- it must be said that there is no end
+// @ts-expect-error -- the end is required, even if there is none
 export const endless: Subscription = { userid: "20", slots: 1, guilds: [] };
 // @ts-expect-error -- a number loses digits
 export const numbered: Subscription = { userid: 20, slots: 1, guilds: [], active_until: null };
@@ -20,11 +20,11 @@ export const options: Options[] = [
   { grants: async (): Promise<Grants> => ({}) },
   { grants: () => new Map([["50", ["MOD"] as GuildPermission[]]]) },
   { grants: () => new Collection<string, GuildPermission[]>() },
-  // @ts-expect-error -- nothing is no answer
+  // @ts-expect-error -- undefined is not an answer
   { grants: () => undefined },
-  // @ts-expect-error -- nothing is no answer
+  // @ts-expect-error -- undefined is not an answer
   { setup: () => null },
-  // @ts-expect-error -- nothing is no answer
+  // @ts-expect-error -- undefined is not an answer
   { subscriptions: () => undefined },
 ];
 

@@ -76,7 +76,7 @@ class Feed:
             for line in lines[:-1]:
                 assert (int(line["id"]) >> 22) % count == shard
                 if not line.get("unavailable"):
-                    # What it does not say of grants and staff stays as it is.
+                    # Omitted grants and staff stay unchanged.
                     kept = {name: old.get(line["id"], {}).get(name, {}) for name in ("grants", "staff")}
                     self.guilds[line["id"]] = {**kept, **line}
                 elif line["id"] in old:
@@ -152,7 +152,7 @@ class FeedServer:
     async def _handle(self, request: web.Request) -> web.Response:
         status, data, headers = 401, {"error": "bot_key_invalid"}, {"WWW-Authenticate": "Bearer"}
         if request.headers.get("Authorization") == f"Bearer {KEY}":
-            # aiohttp has undone the gzip.
+            # aiohttp has already decompressed it.
             plain = {name: value for name, value in request.headers.items() if name != "Content-Encoding"}
             status, data, headers = self.feed.handle(request.method, request.path, plain, await request.read())
         self.feed.answers.append(status)

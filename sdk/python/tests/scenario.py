@@ -262,7 +262,7 @@ class Player:
         self.loop.call_soon(action)
         self.loop.settle()
 
-    # What happens
+    # Steps
 
     def _bot(self, step: Json) -> None:
         what, hear, world = step["bot"], self.companion.hear, self.world
@@ -335,12 +335,12 @@ class Player:
             self.transport.leave()
         elif step["service"] == "back":
             self.transport.away = False
-        # Other values tell the checker of the scenarios what the service does; here the answers say it.
+        # Other values are for the scenario checker; here the responses show the same.
 
     def _advance(self, step: Json) -> None:
         self.loop.advance(step["advance"])
 
-    # What must be
+    # Expectations
 
     def _expect(self, step: Json) -> None:
         under_way = self.transport.under_way

@@ -18,7 +18,7 @@ given: dict[str, Any] = json.loads(sys.argv[1])
 discord.http.Route.BASE = given["api_v10"]
 discord.gateway.DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(given["gateway"])
 bot = make(Bot)
-# Changes gather for so long that only the end of the bot sends them.
+# So long that changes are only sent when the bot stops.
 limits = bot_companion.Limits(gather_time=3600.0)
 companion = bot_companion.attach(
     bot, url=given["url"], key=given["key"], spool=given["spool"], sigterm=given["sigterm"], limits=limits

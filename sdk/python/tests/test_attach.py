@@ -143,7 +143,7 @@ def test_every_own_shard_is_in_the_line(caplog: pytest.LogCaptureFixture) -> Non
             try:
                 await until(lambda: len(server.feed.shards) == 3)
                 assert "connected" not in caplog.text and companion.status()["state"] == "syncing"
-                # Those that have started are reported.
+                # The started ones are reported.
                 await until(lambda: [len(beat["shards"]) for beat in server.feed.heartbeats.values()] == [3])
                 last.set()
                 await until(lambda: companion.status()["state"] == "synced")

@@ -134,7 +134,7 @@ def test_no_guild_changes_nothing_and_is_said_once(wrong: Any, caplog: pytest.Lo
                 await until(lambda: companion.status()["state"] == "synced")
                 companion.changed(wrong)
                 companion.changed(wrong)
-                # What follows shows that nothing came before it.
+                # The next line proves that nothing was sent before it.
                 companion.changed(int(G1))
                 await until(lambda: companion.status()["counters"]["lines_sent"] == 2)
                 assert companion.status()["counters"]["resyncs"] == 0 and len(server.feed.snapshots) == 1

@@ -45,7 +45,7 @@ def test_the_three_lines(monkeypatch: pytest.MonkeyPatch) -> None:
                 await until(lambda: str(3 << 22) in server.feed.guilds, "back from the outage")
                 await fake.emit("GUILD_DELETE", {"id": G1})
                 await until(lambda: G1 not in server.feed.guilds, "removed")
-                # Close, too, sends what is left.
+                # Closing also sends what is left.
                 await fake.emit("GUILD_UPDATE", {"id": G2, "name": "Lighthouse"})
                 await until(lambda: bot.get_guild(int(G2)).name == "Lighthouse")
             assert server.feed.guilds[G2]["name"] == "Lighthouse"
@@ -261,7 +261,7 @@ def test_forks_do_not_await_setup(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COMPANION_BOT_KEY", KEY)
 
     async def test(bot: Any) -> None:
-        # As the gateway does.
+        # Like the gateway.
         ready = {"v": 10, "user": {"id": "900", "username": "lantern", "discriminator": "0", "avatar": None}, "guilds": []}
         bot._connection.parsers["READY"](ready)
         await bot.close()

@@ -92,7 +92,7 @@ def test_chunks_that_never_come_and_listings_that_fail(caplog: pytest.LogCapture
                 await until(lambda: server.feed.guilds.get(G2, {}).get("staff") == {"10": ["50"]}, "this one was chunked")
                 await until(lambda: fault.hits >= 3, "tried again")
                 assert "staff" not in server.feed.snapshots[0][0]
-                # It was retried, but said once.
+                # Retried, but logged once.
                 fake.clear_faults()
                 await until(lambda: server.feed.guilds[G1]["staff"] == {"10": ["50"]}, "healed by itself")
                 assert companion.status()["counters"]["listing_failures"] >= 3
@@ -138,7 +138,7 @@ def test_guilds_left_between_two_sessions_are_gone(kind: Any) -> None:
                 await until(lambda: fake.counts["identifies"] == 2)
                 await until(lambda: set(server.feed.guilds) == {G1}, "READY does not name it")
                 await until(lambda: server.feed.guilds[G1]["staff"] == {}, "left meanwhile, too")
-                # Joined later, it is back.
+                # It is back once the bot joins again.
                 await fake.emit("GUILD_CREATE", guild(2))
                 await until(lambda: set(server.feed.guilds) == {G1, G2})
 

@@ -1,4 +1,4 @@
-//! The examples, which are real bots on real libraries, on a fake Discord, reporting to the reference service.
+//! Runs the examples, real bots with real libraries, on a fake Discord with the reference service.
 //!
 //! `FAKE_DISCORD_PYTHON` names an interpreter that has the fake Discord's dependencies. With `BOT_COMPANION`, a binary of the
 //! service, a bot reports to the real one, too.
@@ -71,7 +71,7 @@ fn changes_are_followed(name: &str) {
     let (discord, service, _bot) = start(name);
     discord.emit("GUILD_MEMBER_UPDATE", &json!({"guild_id": HARBOUR, "user": {"id": "21"}, "roles": ["50"]}));
     service.await_data("a role is given", |data| staff(data)["21"] == json!(["50"]));
-    // Many changes of one member in a row: the last counts, whatever tasks the library makes of them.
+    // Many changes of one member in a row: the last one wins, however the library schedules them.
     for roles in [json!([]), json!(["50"])].iter().cycle().take(51) {
         discord.emit("GUILD_MEMBER_UPDATE", &json!({"guild_id": HARBOUR, "user": {"id": "21"}, "roles": roles}));
     }
@@ -99,7 +99,7 @@ fn a_new_session_is_followed(name: &str) {
     service.await_data("what was left meanwhile is gone", |data| {
         data["guilds"][VALLEY].is_null() && *staff(data) == json!({})
     });
-    // Events of the new session are heard.
+    // The new session's events arrive.
     discord.emit("GUILD_MEMBER_UPDATE", &json!({"guild_id": HARBOUR, "user": {"id": "21"}, "roles": ["50"]}));
     service.await_data("a role is given", |data| *staff(data) == json!({"21": ["50"]}));
 }

@@ -1,4 +1,4 @@
-//! What the scenarios cannot show: lists of several pages, bounds on staff, the spool, panics in callbacks.
+//! Cases that the scenarios don't cover: lists with several pages, limits on staff, the spool, panics in callbacks.
 
 #![expect(clippy::unwrap_used, unreachable_pub, reason = "a test")]
 
@@ -90,7 +90,7 @@ async fn a_rate_without_sense_is_refused() {
     }
 }
 
-/// JSON has no such numbers: they would become `null`, which is premium without end.
+/// JSON has no such numbers: they would become `null`, which means premium forever.
 #[tokio::test(start_paused = true)]
 async fn a_subscription_with_a_time_that_is_none_is_not_sent() {
     let (service, lines) = (Memory::new(), Lines::default());

@@ -1,4 +1,4 @@
-//! The transport over HTTP: gzip, streams, time limits, answers that are not the service's.
+//! The transport over HTTP: gzip, streams, time limits, responses that aren't from the service.
 
 #![expect(clippy::unwrap_used, unreachable_pub, dead_code, reason = "a test")]
 
@@ -18,7 +18,7 @@ use parts_harness::{Lines, Ranks, ready};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 62\r\n\r\n{\"code\":200,\"message\":\"OK\",\"data\":{\"applied\":1,\"ignored\":0}}  ";
 
-/// A request as it came over the wire.
+/// A request as received.
 struct Seen {
     head: String,
     body: Vec<u8>,
@@ -63,7 +63,7 @@ fn read_body(stream: &mut BufReader<TcpStream>, head: &str) -> Vec<u8> {
     body
 }
 
-/// A server whose connections are handled by this; returns its address.
+/// Starts a server with this connection handler; returns its address.
 fn serve(handle: impl Fn(BufReader<TcpStream>) + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/base", listener.local_addr().unwrap());
@@ -77,7 +77,7 @@ fn serve(handle: impl Fn(BufReader<TcpStream>) + Send + Sync + 'static) -> Strin
     url
 }
 
-/// A server that answers every request with this.
+/// Starts a server that answers every request with this.
 fn answer_always(answer: &'static str) -> (String, mpsc::Receiver<Seen>) {
     let (sender, seen) = mpsc::channel();
     let sender = Mutex::new(sender);
@@ -168,7 +168,7 @@ async fn slow_lines_are_flushed() {
     let compressed = tokio::task::spawn_blocking(move || {
         let mut compressed = pieces.recv().unwrap();
         let mut text = Vec::new();
-        // What has come so far is a whole line.
+        // A complete line has arrived so far.
         let _ = GzDecoder::new(&compressed[..]).read_to_end(&mut text);
         while !text.ends_with(b"\n") {
             compressed.extend(pieces.recv().unwrap());

@@ -17,7 +17,7 @@ function companionIn(tab: Tab, network = new Network(), options: Partial<Compani
   return companion;
 }
 
-/** Goes to the provider, chooses, and comes back; `handleCallback` is what remains to do. */
+/** Goes to the provider, signs in and returns, ready for `handleCallback`. */
 async function comeBack(companion: Companion, tab: Tab, choice: string, returnTo?: string): Promise<void> {
   tab.enter();
   await companion.signIn({ returnTo });
@@ -67,10 +67,10 @@ describe("the core", { skip: needsService }, () => {
     assert.equal(result?.user.name, "Marlow Quay");
     assert.equal(result?.returnTo, "/guilds/1?tab=2#roles");
     assert.deepEqual(heard, ["Marlow Quay"]);
-    // What the provider added is gone from the address; the rest and the router's state are as they were.
+    // The provider's parameters are removed from the address; the rest and the router's state are unchanged.
     assert.equal(tab.location.href, `${ORIGIN}/callback?theme=dark#top`);
     assert.deepEqual(tab.history.state, { router: 1 });
-    // Nothing of the sign-in remains.
+    // Nothing is left of the sign-in.
     assert.equal(tab.session.values.size, 0);
     const post = network.calls.find(({ method }) => method === "POST");
     assert.match(post?.headers["Idp-Code-Verifier"] as string, /^[\w-]{43}$/);
@@ -167,7 +167,7 @@ describe("the core", { skip: needsService }, () => {
     await assert.rejects(companion.handleCallback(), code("idp_error"));
     assert.equal(network.count("POST", "/auth"), 0);
 
-    // A page of the dashboard that has its own error is no callback.
+    // A dashboard page with an `error` parameter of its own isn't a callback.
     tab.goto(`${ORIGIN}/?error=too_many`);
     assert.equal(await companion.handleCallback(), null);
     assert.equal(tab.location.search, "?error=too_many");
@@ -397,7 +397,7 @@ describe("the core", { skip: needsService }, () => {
     await assert.rejects(companion.me({ signal: stop.signal }), /the user has left/);
     assert.equal(network.calls.length, 1);
 
-    // It does not wait for half a minute without a word.
+    // It doesn't wait silently for half a minute.
     network.after = () => undefined;
     await service.control("DELETE");
     await service.control("PUT", "rate-limited");

@@ -42,7 +42,7 @@ describe("live", { skip: needsService }, () => {
     assert.deepEqual(heard[0], ["status", "team", "feedback", "stats"]);
     assert.deepEqual(streams(network), ["/live"]);
 
-    // A listener that comes later hears of every topic, too, without its own stream.
+    // A later listener is told about every topic, too, without a stream of its own.
     const late: string[][] = [];
     companion.live((topics) => late.push(topics))();
     companion.live((topics) => late.push(topics));
@@ -188,7 +188,7 @@ describe("live", { skip: needsService }, () => {
     await service.control("DELETE");
     watch.reload();
     await until("good again", () => readings.at(-1)?.error === undefined);
-    // What has been stopped says nothing, and reads nothing.
+    // Once stopped, it reports and reads nothing.
     watch.stop();
     const [told, called] = [readings.length, network.calls.length];
     watch.reload();

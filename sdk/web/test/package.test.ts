@@ -1,4 +1,4 @@
-// The package as it would be published: its size, what is in it, and that every kind of project can use it.
+// The package as published: its size, its contents, and that every kind of project can use it.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";

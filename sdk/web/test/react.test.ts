@@ -25,7 +25,7 @@ class Page {
   constructor(readonly tab: Tab, strict = true) {
     tab.enter();
     this.companion = createCompanion({ url: service.url, fetch: this.network.fetch });
-    // React's complaints, like updates of what is not there any more, fail the test.
+    // React's warnings, such as updates of unmounted components, fail the test.
     console.error = (...words: unknown[]) => void this.#warnings.push(words.join(" "));
     // React looks for the page of the tab.
     Object.assign(tab, { document: this.#dom.document, event: undefined, HTMLIFrameElement: this.#dom.HTMLIFrameElement });
@@ -105,7 +105,7 @@ describe("the hooks", { skip: needsService }, () => {
     page.show(createElement(Guilds));
     await page.sees("Harbour City Roleplay");
     page.show(null);
-    // React lets go of what is gone a little later.
+    // React cleans up unmounted components a little later.
     await until("no stream is open", () => page?.network.calls.filter(({ path }) => path === "/me/live").every(({ init }) => init.signal?.aborted) ?? false);
     await page.companion.signOut();
     const seen: (string | undefined)[] = [];
@@ -175,7 +175,7 @@ describe("the hooks", { skip: needsService }, () => {
     await service.control("PUT", "bot-offline");
     await page.sees("offline");
     assert.deepEqual([...heard].sort(), ["feedback", "stats", "status", "team"]);
-    // Nothing goes on when nothing is shown.
+    // Nothing runs when no component is mounted.
     page.show(null);
     await until("no stream is open", () => page?.network.calls.filter(({ path }) => path === "/live").every(({ init }) => init.signal?.aborted) ?? false);
   });

@@ -127,11 +127,11 @@ describe("the server's half", { skip: needsService }, () => {
     for (const path of [callback, "/callback?code=member", "/callback?code=member&state=", "/callback?code=member&state=x", `/callback?code=member&state=${state}x`, "/callback?error=access_denied", "/callback"]) {
       await assert.rejects(companion.callback(victim.request(path)), code("state_mismatch", 400), path);
     }
-    // The session's own cookie is not a sign-in that was begun.
+    // The session cookie doesn't count as a started sign-in.
     victim.cookies.set("companion", "bcs_x.y");
     await assert.rejects(companion.callback(victim.request("/callback?code=member&state=")), code("state_mismatch", 400));
     assert.deepEqual(sent, []);
-    // The one who began it can end it; once.
+    // The browser that started it can complete it, once.
     attacker.take(await companion.callback(attacker.request(callback)));
     await assert.rejects(companion.callback(attacker.request(callback)), code("state_mismatch", 400));
   });
@@ -198,7 +198,7 @@ describe("the server's half", { skip: needsService }, () => {
     const [key, value] = [...visitor.cookies][0] as [string, string];
     visitor.cookies.set(key, `${value.split(".")[0]}.${Buffer.from(`${longest}a`).toString("base64url")}`);
     assert.equal(visitor.take(await companion.callback(visitor.request(await service.choose(page, "owner")))), "/");
-    // All that a hostile link can leave behind stays well below the 8 KB that servers commonly accept.
+    // Whatever a hostile link stores stays well below the 8 KB that servers commonly accept.
     for (let i = 0; i < 20; i++) visitor.take(await companion.signIn(visitor.request(`/login?returnTo=${encodeURIComponent(`/${"?".repeat(511)}`)}`)));
     const all = visitor.request("/").headers.get("Cookie") as string;
     assert.ok(all.length < 4096, `${all.length}`);
@@ -270,7 +270,7 @@ describe("the server's half", { skip: needsService }, () => {
     await signIn(companion, desk, "manager");
     await service.control("PUT", "overloaded");
     await assert.rejects(companion.session(desk.request("/")), code("overloaded"), "a failure is not the same as nobody");
-    // The cookie goes, even if the service cannot be told.
+    // The cookie is deleted even if the service can't be reached.
     desk.take(await companion.signOut(desk.request("/logout", post)));
     assert.equal(desk.cookies.size, 0);
   });

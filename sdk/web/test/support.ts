@@ -6,11 +6,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 const BINARY = process.env["BOT_COMPANION"];
-/** Why tests with the real service are left out; false if they are not. */
+/** Why tests with the real service are skipped, or false. */
 export const needsService = BINARY ? false : "BOT_COMPANION is not set";
 export const ORIGIN = "http://localhost:3000";
 
-/** Waits until it is so. */
+/** Waits until the condition is true. */
 export async function until(what: string, is: () => boolean | Promise<boolean>): Promise<void> {
   for (const end = Date.now() + 120_000; !(await is()); ) {
     if (Date.now() > end) throw new Error(`never: ${what}`);
@@ -18,7 +18,7 @@ export async function until(what: string, is: () => boolean | Promise<boolean>):
   }
 }
 
-/** What is thrown where nobody catches it, as a browser would show it on its console. */
+/** Collects uncaught errors, which a browser would show on its console. */
 export async function uncaught(work: () => Promise<void>): Promise<unknown> {
   // The test runner would take the error for the test's own.
   const others = process.listeners("uncaughtException");
@@ -76,13 +76,13 @@ export class Service {
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
-  /** Switches a failure of the sandbox on or off, or lets something happen. */
+  /** Uses a sandbox switch: turns a failure on or off, or triggers an event. */
   async control(method: "PUT" | "DELETE" | "POST", name = ""): Promise<void> {
     const response = await fetch(`${this.sandbox}/control${name && `/${name}`}`, { method });
     if (!response.ok) throw new Error(`${name}: ${response.status} ${await response.text()}`);
   }
 
-  /** Where the provider sends the browser when the person has chosen on its page. */
+  /** Where the provider redirects the browser after the user's choice. */
   async choose(page: string, choice: string): Promise<string> {
     const response = await fetch(`${page}&choice=${choice}`, { redirect: "manual" });
     const to = response.headers.get("Location");
@@ -90,13 +90,13 @@ export class Service {
     return to;
   }
 
-  /** A session that no page knows of. */
+  /** A session that no page has. */
   async token(person: string): Promise<string> {
     const response = await fetch(`${this.url}/auth`, { method: "POST", headers: { "Idp-Code": person } });
     return ((await response.json()) as { data: { token: string } }).data.token;
   }
 
-  /** What a bot does: it says that it is alive, with this many shards. */
+  /** Sends a bot's heartbeat with this many shards. */
   async heartbeat(memory: number): Promise<void> {
     const response = await fetch(`${this.url}/bot/heartbeat`, {
       method: "PUT",
@@ -107,10 +107,10 @@ export class Service {
   }
 }
 
-/** Calls as a page of the dashboard makes them, and remembers them. */
+/** Makes calls like a dashboard page, and records them. */
 export class Network {
   readonly calls: { method: string; path: string; headers: Record<string, string>; init: RequestInit; status: number }[] = [];
-  /** Called after each answer, before the client gets it. */
+  /** Called after each response, before the client gets it. */
   after: (path: string) => Promise<void> | void = () => undefined;
 
   readonly fetch = async (input: string, init: RequestInit = {}): Promise<Response> => {
@@ -132,7 +132,7 @@ class Storages {
   readonly values = new Map<string, string>();
 }
 
-/** One browser: what its tabs have in common. */
+/** A browser: everything its tabs share. */
 export class Browser {
   readonly tabs: Tab[] = [];
   readonly local = new Storages();

@@ -15,5 +15,5 @@ const words: Record<string, string> = {
   too_long: "That greeting is too long.",
 };
 
-/** What to tell people, by an error's code. The code may come from the address, so it is never shown itself. */
+/** Messages for users, by error code. The code may come from the URL, so it is never displayed. */
 export const kindly = (code: string): string => words[code] ?? "Something went wrong. Please try again in a minute.";

@@ -1,9 +1,9 @@
-/** Calls `changed` when there is something to read again, until the function that it gives back is called. */
+/** Calls `changed` when data should be reloaded. Returns a function that stops it. */
 export function followChanges(changed: () => void): () => void {
   let stream: EventSource | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
 
-  // All pages hear of a change in the same second; they must not all read in it.
+  // All open pages are notified within the same second, so each waits for a random time before it reloads.
   const tell = () => {
     timer ??= setTimeout(() => {
       timer = undefined;
@@ -14,12 +14,12 @@ export function followChanges(changed: () => void): () => void {
   function open() {
     stream = new EventSource("/live");
     stream.addEventListener("changed", tell);
-    // The session is over. Reading again shows that, and then a stream for nobody is opened.
+    // The session has ended. Reloading shows that, and then opens a stream without a user.
     stream.addEventListener("ended", () => {
       close();
       changed();
     });
-    // A browser opens a lost stream again by itself, but not one that was refused.
+    // Browsers reopen a lost stream by themselves, but not one that was refused.
     stream.addEventListener("error", () => {
       if (stream?.readyState === EventSource.CLOSED) timer ??= setTimeout(reopen, 5000 + Math.random() * 5000);
     });
@@ -33,7 +33,7 @@ export function followChanges(changed: () => void): () => void {
 
   function reopen() {
     close();
-    // A hidden page needs none; a browser has six connections for all tabs of a site with HTTP/1.1. The first event of the next
+    // A hidden page needs no stream, and with HTTP/1.1 a browser has only six connections per site. The first event of the next
     // stream names everything, so nothing is missed.
     if (!document.hidden) open();
   }

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use serde_json::Value;
 
-/// Sends a request and reads the JSON of the answer, whatever its status.
+/// Sends a request and returns the response's JSON, whatever its status.
 pub fn request(method: &str, url: &str, key: Option<&str>, body: Option<&Value>) -> Value {
     let address = url.trim_start_matches("http://");
     let (host, path) = address.split_once('/').expect("a path");

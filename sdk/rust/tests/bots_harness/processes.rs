@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use super::http::request;
 
-/// A failing test may wait so long; a passing one does not.
+/// Only a failing test waits this long.
 const LONGEST: Duration = Duration::from_mins(5);
 
-/// A process that does not outlive the test, and what it writes.
+/// A process that is stopped with the test, and its output.
 pub struct Process {
     child: Child,
     output: Arc<Mutex<String>>,
@@ -38,7 +38,7 @@ impl Process {
         self.output.lock().unwrap().clone()
     }
 
-    /// Waits for a line for which this gives something.
+    /// Waits for a line for which this returns something.
     fn await_line<T>(&mut self, find: impl Fn(&str) -> Option<T>) -> T {
         let mut found = None;
         wait_for("a line of a process", || {
@@ -133,7 +133,7 @@ impl Discord {
         request("DELETE", &format!("{}/faults", self.addresses["control"].as_str().unwrap()), None, None);
     }
 
-    /// The answers with 429 that it has given.
+    /// The number of 429 responses so far.
     pub fn limits(&self) -> usize {
         let log = request("GET", &format!("{}/log?since=0", self.addresses["control"].as_str().unwrap()), None, None);
         log["entries"].as_array().unwrap().iter().filter(|entry| entry["status"] == 429).count()
@@ -176,7 +176,7 @@ impl Service {
         Some(Self { _process: process, url: text("service"), key: text("bot_key") })
     }
 
-    /// What it holds.
+    /// Its data.
     pub fn data(&self) -> Value {
         request("GET", &format!("{}/control/data", self.url), None, None)
     }
@@ -197,7 +197,7 @@ impl Service {
         request("POST", &format!("{}/control/forget", self.url), None, None);
     }
 
-    /// Waits until what it holds is so.
+    /// Waits until its data fulfils the condition.
     pub fn await_data(&self, what: &str, is_so: impl Fn(&Value) -> bool) {
         let mut last = Value::Null;
         let started = Instant::now();

@@ -1,4 +1,4 @@
-//! A clock that a test turns.
+//! A clock that is moved by the test.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -96,7 +96,7 @@ impl Replay {
         }
     }
 
-    /// Lets everything happen that can happen without time passing.
+    /// Runs everything that can run without the clock moving.
     fn settle(&mut self) {
         let waker = Waker::from(Arc::clone(&self.woken));
         while self.woken.0.swap(false, Ordering::SeqCst) {
@@ -332,7 +332,7 @@ impl Replay {
     }
 }
 
-/// Compares what is expected; numbers by their value.
+/// Compares with the expected value; numbers are compared by value.
 fn is_same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),
@@ -347,7 +347,7 @@ fn is_same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// Compares the fields that are given, in objects within as well.
+/// Compares only the given fields, in nested objects, too.
 fn compare_fields(actual: &Value, expected: &Value) -> Result<(), String> {
     for (name, value) in expected.as_object().unwrap() {
         let is_right = match value {

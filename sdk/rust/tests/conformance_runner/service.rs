@@ -1,4 +1,4 @@
-//! The service's side: requests that are under way, and the answers that the scenario gives.
+//! The service's side: pending requests, and the scenario's responses to them.
 
 use std::sync::{Arc, Mutex};
 
@@ -53,7 +53,7 @@ impl Service {
         self.0.lock().unwrap().is_away = is_away;
     }
 
-    /// Takes the request that is under way with this name, and says what else is.
+    /// Takes the pending request with this name; the error lists the others.
     pub fn take(&self, name: &str) -> Result<Arrived, String> {
         let mut inner = self.0.lock().unwrap();
         inner.arrived.retain(|request| !request.answer.is_closed());
@@ -67,7 +67,7 @@ impl Service {
         self.0.lock().unwrap().hung.push(request);
     }
 
-    /// What is under way.
+    /// The pending requests.
     pub fn under_way(&self) -> Vec<String> {
         let mut inner = self.0.lock().unwrap();
         inner.arrived.retain(|request| !request.answer.is_closed());
@@ -79,7 +79,7 @@ impl Service {
     }
 }
 
-/// An answer in the envelope.
+/// A response in the envelope.
 pub fn envelope(status: u16, data: Value) -> Response {
     let data = match data {
         Value::Object(data) => data,

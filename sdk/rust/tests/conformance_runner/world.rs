@@ -1,4 +1,4 @@
-//! The bot's side: a world that the scenario changes.
+//! The bot's side: a world that is changed by the scenario.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -67,7 +67,7 @@ impl World {
         this
     }
 
-    /// Changes the world as a step `world` says.
+    /// Applies a `world` step.
     pub fn change(&self, change: &Value) {
         let mut inner = self.inner.lock().unwrap();
         if let Some(count) = change["shard_count"].as_u64() {
@@ -123,7 +123,7 @@ impl World {
         id_
     }
 
-    /// The guild is there: joined, or available again.
+    /// The guild was joined, or is available again.
     pub fn guild_here(&self, change: &Value) -> u64 {
         let guild = self.change_guild(change);
         let mut inner = self.inner.lock().unwrap();
@@ -260,10 +260,10 @@ impl Source for World {
     }
 }
 
-/// A slip that Rust's types rule out.
+/// A mistake that Rust's types rule out.
 const RULED_OUT: &str = "no callback in Rust can return this";
 
-/// A callback that does as the scenario says.
+/// A callback whose result is set by the scenario.
 #[derive(Clone)]
 pub struct Callback(Arc<Mutex<(String, Value)>>);
 
@@ -272,7 +272,7 @@ impl Callback {
         Self(Arc::new(Mutex::new(("answer".to_owned(), value.clone()))))
     }
 
-    /// What the callback returns by mistake, if it does.
+    /// The wrong value that the callback returns, if any.
     fn slip(&self) -> Option<Value> {
         let inner = self.0.lock().unwrap();
         (inner.0 == "slip").then(|| inner.1.clone())

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-/// What a failing test may wait.
+/// Only a failing test waits this long.
 const LONGEST: Duration = Duration::from_mins(5);
 
 pub const GUILD: u64 = 4_194_304;
@@ -63,11 +63,11 @@ pub fn ready(companion: &Companion) {
     companion.tell(&BotEvent::Ready { shard: 0 });
 }
 
-/// A service that takes everything and keeps the lines.
+/// A service that accepts everything and keeps the lines.
 pub struct Memory {
     lines: watch::Sender<Vec<Value>>,
     is_away: Mutex<bool>,
-    /// The paths of requests that were taken.
+    /// The paths of accepted requests.
     paths: watch::Sender<Vec<String>>,
 }
 
@@ -76,12 +76,12 @@ impl Memory {
         Arc::new(Self { lines: watch::Sender::default(), is_away: Mutex::new(false), paths: watch::Sender::default() })
     }
 
-    /// Away, it takes heartbeats only.
+    /// While away, it only accepts heartbeats.
     pub fn set_away(&self, is_away: bool) {
         *self.is_away.lock().unwrap() = is_away;
     }
 
-    /// Waits until a request with this path was taken this many times.
+    /// Waits until a request with this path was accepted this many times.
     pub async fn await_path(&self, path: &str, times: usize) {
         let mut paths = self.paths.subscribe();
         let taken = paths.wait_for(|paths| paths.iter().filter(|one| *one == path).count() >= times);
@@ -129,11 +129,11 @@ pub struct Ranks {
     members: u64,
     /// Whether the library's cache has every member.
     pub is_cached: Mutex<bool>,
-    /// After which member a page was asked for, and when.
+    /// The member after which each page was requested, and when.
     pub asked: Mutex<Vec<(u64, Duration)>>,
-    /// What the next pages are limited to.
+    /// The rate limits of the next pages.
     pub limits: Mutex<VecDeque<Option<Duration>>>,
-    /// What a page takes.
+    /// How long a page takes.
     pub delay: Mutex<Duration>,
     started: Instant,
 }

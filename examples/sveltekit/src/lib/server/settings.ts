@@ -9,7 +9,7 @@ export interface Settings {
 export const GREETING_LENGTH = 200;
 
 const folder = env.LANTERN_DATA ?? "data";
-/** `id` is one that the service gave; a visitor's could name another file. */
+/** `id` must come from the service: an ID from the visitor could name another file. */
 const file = (id: string) => join(folder, `${id}.json`);
 
 export async function readSettings(id: string): Promise<Settings> {
@@ -22,7 +22,7 @@ export async function readSettings(id: string): Promise<Settings> {
 
 export async function saveSettings(id: string, settings: Settings): Promise<void> {
   await mkdir(folder, { recursive: true });
-  // Written aside first: a reader sees the old or the new one, whole.
+  // Written to a temporary file first, so that readers never see a half-written one.
   await writeFile(`${file(id)}.new`, JSON.stringify(settings));
   await rename(`${file(id)}.new`, file(id));
 }

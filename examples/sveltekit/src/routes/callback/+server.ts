@@ -2,7 +2,7 @@ import { CompanionError } from "@bot-companion/web/server";
 import { redirect } from "@sveltejs/kit";
 import { companion } from "$lib/server/companion";
 
-/** The provider sends the user back here. Only a sign-in that this browser began is ended; a stranger's code is not even used. */
+/** The provider redirects the user here. Only completes a sign-in that this browser started; any other code is ignored. */
 export async function GET({ request }) {
   try {
     return await companion.callback(request);

@@ -4,7 +4,7 @@ import { kindly } from "$lib/kindly";
 import { companion } from "$lib/server/companion";
 import { GREETING_LENGTH, readSettings, saveSettings } from "$lib/server/settings";
 
-/** The guild, if the request's user may change its settings. */
+/** The guild, if the user may change its settings. */
 async function administered(request: Request, id: string, fresh: boolean) {
   const guild = await companion.api(request).guild(id, { fresh });
   return guild.permissions.ADMIN ? guild : null;
@@ -22,7 +22,7 @@ export async function load({ request, params }) {
 }
 
 export const actions = {
-  /** `api` refuses what another site sends. `fresh` asks the provider now: who has just lost their role cannot save. */
+  /** `api` refuses requests from other sites. `fresh` asks the provider now, so that a user who has just lost their role can't save. */
   async default({ request, params }) {
     try {
       const guild = await administered(request, params.id, true);
