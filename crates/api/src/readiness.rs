@@ -6,10 +6,10 @@ use utoipa::openapi::schema::{Object, Type};
 
 use super::document::constant;
 
-/// What a process that takes requests says.
+/// The response of a process that accepts requests.
 #[derive(Serialize, ToSchema)]
 pub struct Readiness {
-    /// Always `ready`; a process that is not answers with an error.
+    /// Always `ready`; a process that isn't responds with an error.
     #[schema(schema_with = ready)]
     status: &'static str,
 }

@@ -19,7 +19,7 @@ pub struct TeamMemberData {
     /// Avatar URL.
     #[schema(format = Uri)]
     avatar: String,
-    /// The identity provider's user id.
+    /// The user ID at the identity provider.
     #[schema(value_type = String, pattern = "^[1-9][0-9]{0,18}$")]
     discord_id: Snowflake,
     /// Role title.
@@ -27,7 +27,7 @@ pub struct TeamMemberData {
     /// Colour of the role.
     #[schema(pattern = "^#[0-9A-Fa-f]{6}$", example = "#5865F2")]
     color: String,
-    /// Position category: a lower-case word that the operator chose.
+    /// Position category: a lower-case word chosen by the operator.
     category: String,
     /// Position within the category, ascending.
     position: i64,

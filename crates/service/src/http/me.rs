@@ -12,9 +12,9 @@ use super::extract::UserSession;
 use super::respond::Success;
 use crate::app::App;
 
-/// Get who is signed in
+/// Get the signed-in user
 ///
-/// The session's user as of their last sign-in, the session with its end, and what the team's roster grants the user.
+/// The user as of their last sign-in, the session and when it expires, and the permissions the team roster grants the user.
 #[utoipa::path(get, path = "/me", operation_id = "getMe", tag = "dashboard", security(("session" = [])),
     responses((status = 200, description = "The user and the session", body = Me), Refusals, TokenRefusals))]
 pub(super) async fn show(State(app): State<Arc<App>>, session: UserSession) -> Result<Success<Me>, ApiError> {
