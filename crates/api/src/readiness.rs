@@ -18,5 +18,5 @@ pub struct Readiness {
 pub const READY: Readiness = Readiness { status: "ready" };
 
 fn ready() -> Object {
-    constant(Type::String, "ready".into(), "Always `ready`; a process that is not answers with an error.")
+    constant(Type::String, "ready".into(), "Always `ready`; a process that isn't responds with an error.")
 }

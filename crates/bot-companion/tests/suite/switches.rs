@@ -322,7 +322,7 @@ async fn the_page_works_with_forms_alone() {
     let sent = submit("switch=guilds-fail&person=owner&to=on").await;
     assert_eq!((sent.status, sent.headers["location"].to_str().unwrap()), (303, "/control#guilds-fail"));
     let html = page().await;
-    assert!(html.contains("On now: <strong>guilds-fail for owner</strong>") && html.contains("Switch off for owner"));
+    assert!(html.contains("On now: <strong>guilds-fail for owner</strong>") && html.contains("Turn off for owner"));
     dev.user("owner").await.get("/guilds").await.refused(502, "idp_unavailable");
     assert_eq!(submit("to=all-off").await.status, 303);
     assert!(page().await.contains("On now: <strong>nothing</strong>"));
