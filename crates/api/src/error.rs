@@ -55,7 +55,7 @@ error_codes! {
     Draining: SERVICE_UNAVAILABLE, "draining", "This instance of the service is shutting down. Send requests to another one, or try again later.";
     Timeout: SERVICE_UNAVAILABLE, "timeout", "The request took too long. Try again later.";
     RequestTimeout: REQUEST_TIMEOUT, "request_timeout", "The request took too long to arrive. Send it again on a new connection.";
-    NotFound: NOT_FOUND, "not_found", "There is nothing at this path. See `/openapi.json` for the routes there are.";
+    NotFound: NOT_FOUND, "not_found", "There is nothing at this path. `/openapi.json` lists the routes.";
     MethodNotAllowed: METHOD_NOT_ALLOWED, "method_not_allowed", "This path doesn't support this method. The header `Allow` lists those it supports.";
     SessionNotFound: NOT_FOUND, "session_not_found", "You have no session with this ID. `GET /sessions` lists yours.";
     GuildNotFound: NOT_FOUND, "guild_not_found", "None of your guilds with the bot has this ID. `GET /guilds` lists them.";

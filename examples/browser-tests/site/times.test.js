@@ -16,9 +16,10 @@ for (const [locale, timeZone] of [["en-GB", "Asia/Kolkata"], ["en-US", "America/
     const page = await (await arriveOnSite(arrive, { locale, timezoneId: timeZone })).open(STATUS);
     await page.locator("time[data-format=seconds][title]").waitFor();
     const time = new Date(await asOf(page).getAttribute("datetime"));
-    const clock = { hour: "numeric", minute: "2-digit", second: "2-digit", timeZone };
+    const hour = locale === "en-US" ? "numeric" : "2-digit";
+    const clock = { hour, minute: "2-digit", second: "2-digit", timeZone };
     assert.equal(plain(await asOf(page).textContent()), plain(written(time, locale, clock)));
-    const utc = { day: "numeric", month: "short", year: "numeric", hour: "numeric", minute: "2-digit", timeZone: "UTC", timeZoneName: "short" };
+    const utc = { day: "numeric", month: "short", year: "numeric", hour, minute: "2-digit", timeZone: "UTC", timeZoneName: "short" };
     assert.equal(plain(await asOf(page).getAttribute("title")), plain(written(time, locale, utc)));
     assert.match(await asOf(page).getAttribute("title"), /UTC$/);
     assert.equal(await page.locator("[data-utc]").count(), 0, "nothing says UTC of a time that is not");

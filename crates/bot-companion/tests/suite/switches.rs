@@ -405,7 +405,7 @@ async fn a_redirect_address_is_checked_and_another_is_registered_on_the_command_
     let other = code("http://localhost:5173/callback").await;
     let call = dev.client.post("/auth").header("Idp-Code", &other).header("Origin", "http://localhost:4200");
     let refused = call.send().await.refused(502, "idp_misconfigured");
-    assert!(refused.envelope()["message"].as_str().unwrap().contains("letter by letter"));
+    assert!(refused.envelope()["message"].as_str().unwrap().contains("character for character"));
 }
 
 #[tokio::test]

@@ -90,7 +90,7 @@ impl PageFrame<'_> {
     /// The address of the script that writes times in the visitor's zone, for pages that have some. Other scripts import it; they
     /// cannot know its address, which holds a hash.
     fn times(&self) -> Option<String> {
-        let has_times = !self.live.is_empty() || self.section == Section::Dashboard;
+        let has_times = !self.live.is_empty() || self.scripts.contains(&"dashboard.js");
         has_times.then(|| self.site.path(&assets::path("times.js")))
     }
 

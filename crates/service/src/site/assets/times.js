@@ -5,7 +5,9 @@ const { lang } = document.documentElement;
 // The page's language as the visitor's region writes it: 9:30 PM or 21:30.
 const locale = navigator.languages.find((own) => own.split("-")[0].toLowerCase() === lang) ?? lang;
 
-const clock = { hour: "numeric", minute: "2-digit" };
+const { hour12 } = new Intl.DateTimeFormat(locale, { hour: "numeric" }).resolvedOptions();
+// 9:05 AM, but 09:05.
+const clock = { hour: hour12 ? "numeric" : "2-digit", minute: "2-digit" };
 const moment = { day: "numeric", month: "short", ...clock };
 const date = { year: "numeric", ...moment };
 // The names are those of the server's `TimeFormat`.
