@@ -77,7 +77,7 @@ async fn a_bot_is_unknown_then_up_then_down_and_the_incident_ends_when_it_is_bac
     let up = status(&app).await;
     for said in [
         "<h2>The bot is up</h2>",
-        "All 2 shards are online. Up for 2 hours.",
+        "Both shards are online. Up for 2 hours.",
         "<dd>2 of 2</dd>",
         "<dd>40 ms</dd>",
         "<dd>1.0 MB</dd>",

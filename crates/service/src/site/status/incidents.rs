@@ -52,21 +52,21 @@ pub(super) fn affected(words: &Words, incident: &Incident) -> String {
 /// From when to when something was, and how long. Without `now` it is plain text for feeds, with only what does not change.
 pub(super) fn time_span(words: &Words, happening: Happening<'_>, now: Option<Time>) -> Markup {
     let (began, span) = (happening.began(), words.shared.span);
-    let shown = |time: Time, format: TimeFormat, text: &str| match now {
-        Some(_) => format.element_with(time, text),
-        None => html! { (text) },
+    let shown = |time: Time, format: TimeFormat, text: &str| {
+        if now.is_some() {
+            format.element_with(time, text)
+        } else {
+            html! { (text) }
+        }
     };
-    match happening.ended() {
-        Some(ended) => {
-            // One "UTC" is enough for both.
-            let from = shown(began, TimeFormat::Moment, &TimeFormat::Moment.text(words, began));
-            let end = TimeFormat::EndOf(began);
-            (words.status.lasted)(&from, &shown(ended, end, &end.utc(words, ended)), &span(ended.since(began)))
-        }
-        None => {
-            let from = shown(began, TimeFormat::Moment, &TimeFormat::Moment.utc(words, began));
-            (words.status.lasts)(&from, now.map(|now| span(now.since(began))).as_deref())
-        }
+    let moment = TimeFormat::Moment;
+    if let Some(ended) = happening.ended() {
+        // One "UTC" is enough for both.
+        let (from, end) = (shown(began, moment, &moment.text(words, began)), TimeFormat::EndOf(began));
+        (words.status.lasted)(&from, &shown(ended, end, &end.utc(words, ended)), &span(ended.since(began)))
+    } else {
+        let from = shown(began, moment, &moment.utc(words, began));
+        (words.status.lasts)(&from, now.map(|now| span(now.since(began))).as_deref())
     }
 }
 

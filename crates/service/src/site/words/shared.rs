@@ -111,7 +111,7 @@ pub(super) const DE: SharedWords = SharedWords {
     },
     ago: |span| format!("vor {}", german_dative(span)),
     span: german,
-    up_for: |span| format!("Online seit {}", german_dative(span)),
+    up_for: |span| format!("Läuft seit {}", german_dative(span)),
     thousands: '.',
     decimal: ",",
     percent: "\u{202f}%",
@@ -206,7 +206,7 @@ mod tests {
         let days = Duration::from_hours(72);
         assert_eq!(
             ((EN.up_for)(days), (DE.up_for)(days)),
-            ("Up for 3 days".to_owned(), "Online seit 3 Tagen".to_owned())
+            ("Up for 3 days".to_owned(), "Läuft seit 3 Tagen".to_owned())
         );
     }
 }

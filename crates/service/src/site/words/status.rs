@@ -133,8 +133,11 @@ pub(super) const EN: StatusWords = StatusWords {
     posted: |when| html! { "Posted " (when) },
 
     all_online: |count, up_for| {
-        let shards =
-            if count == 1 { "Its shard is online.".to_owned() } else { format!("All {count} shards are online.") };
+        let shards = match count {
+            1 => "Its shard is online.".to_owned(),
+            2 => "Both shards are online.".to_owned(),
+            _ => format!("All {count} shards are online."),
+        };
         up_for.map_or(shards.clone(), |up_for| format!("{shards} {up_for}."))
     },
     some_offline: |offline, all, when, ago| match offline {
@@ -255,8 +258,11 @@ pub(super) const DE: StatusWords = StatusWords {
     posted: |when| html! { "Veröffentlicht am " (when) },
 
     all_online: |count, up_for| {
-        let shards =
-            if count == 1 { "Sein Shard ist online.".to_owned() } else { format!("Alle {count} Shards sind online.") };
+        let shards = match count {
+            1 => "Sein Shard ist online.".to_owned(),
+            2 => "Beide Shards sind online.".to_owned(),
+            _ => format!("Alle {count} Shards sind online."),
+        };
         up_for.map_or(shards.clone(), |up_for| format!("{shards} {up_for}."))
     },
     some_offline: |offline, all, when, ago| match offline {

@@ -22,6 +22,7 @@ fn one_shard_and_one_day_are_singular() {
         [
             (words.all_online)(1, Some("Up for 1 minute")),
             (words.all_online)(2, None),
+            (words.all_online)(3, None),
             (words.some_offline)(1, 3, &when, "just now").into_string(),
             (words.some_offline)(2, 3, &when, "just now").into_string(),
             (words.availability_summary)("100%", 1),
@@ -34,7 +35,8 @@ fn one_shard_and_one_day_are_singular() {
     };
     let english = [
         "Its shard is online. Up for 1 minute.",
-        "All 2 shards are online.",
+        "Both shards are online.",
+        "All 3 shards are online.",
         "1 of 3 shards has been offline since then (just now). Servers on the other shards aren't affected.",
         "2 of 3 shards have been offline since then (just now). Servers on the other shards aren't affected.",
         "100% uptime over the recorded period (1 day).",
@@ -47,7 +49,8 @@ fn one_shard_and_one_day_are_singular() {
     assert_eq!(said(&EN), english);
     let german = [
         "Sein Shard ist online. Up for 1 minute.",
-        "Alle 2 Shards sind online.",
+        "Beide Shards sind online.",
+        "Alle 3 Shards sind online.",
         "1 von 3 Shards ist seit then (just now) offline. Server auf den anderen Shards sind nicht betroffen.",
         "2 von 3 Shards sind seit then (just now) offline. Server auf den anderen Shards sind nicht betroffen.",
         "100% Verfügbarkeit im erfassten Zeitraum (1 Tag).",
