@@ -39,6 +39,6 @@ drive("react", start, (visit, { signIn }) => {
     await page.getByRole("button", { name: "Sign out", exact: true }).click();
     await page.getByRole("button", { name: "Sign in", exact: true }).click();
     await page.getByRole("link", { name: "Cancel" }).click();
-    await page.getByRole("alert").filter({ hasText: "You did not sign in." }).waitFor();
+    await page.getByRole("alert").filter({ hasText: "You cancelled the sign-in." }).waitFor();
   });
 });

@@ -98,7 +98,7 @@ for (const [name, code] of [["with the client", blocks[0]], ["without a package"
   visit("a wrong state signs nobody in, though a sign-in was begun", async ({ visitor, hears, hasSignedNobodyIn }) => {
     const tab = await visitor.open();
     await begin(tab);
-    await tab.getByRole("heading", { name: "Who do you want to be?" }).waitFor();
+    await tab.getByRole("heading", { name: "Who do you want to sign in as?" }).waitFor();
     const asked = new URL(tab.url()).searchParams;
     assert.match(asked.get("state"), /^[\w-]{43}$/);
     assert.equal(asked.get("code_challenge_method"), "S256");

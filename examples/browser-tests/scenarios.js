@@ -15,10 +15,10 @@ const EXAMPLE = {
   path: "/",
   callback: "/callback",
   person: (page, name) => page.getByRole("banner").getByText(name, { exact: true }),
-  noServers: "You are in no server that has the bot.",
-  botIsUp: "The bot is online",
-  sessionEnded: "You are signed out.",
-  strangersCallback: (page) => problem(page, "did not begin on this page"),
+  noServers: "None of your servers have the bot yet.",
+  botIsUp: "The bot has been online",
+  sessionEnded: "You're signed out.",
+  strangersCallback: (page) => problem(page, "didn't start on this page"),
 };
 
 async function isSignedOut(page) {
@@ -37,7 +37,7 @@ async function signIn(page, person) {
 /** Opens the sandbox's page and returns with these parameters instead of its own. */
 async function comeBackWith(page, change) {
   await signInButton(page).click();
-  await page.getByRole("heading", { name: "Who do you want to be?" }).waitFor();
+  await page.getByRole("heading", { name: "Who do you want to sign in as?" }).waitFor();
   const asked = new URL(page.url()).searchParams;
   const back = new URL(asked.get("redirect_uri"));
   back.search = new URLSearchParams(change(asked.get("state"))).toString();
@@ -117,11 +117,11 @@ export function drive(name, start, more = () => undefined, differences = {}) {
     const page = await (await arrive()).open(path);
     await signInButton(page).click();
     await page.getByRole("link", { name: "Cancel" }).click();
-    await problem(page, "You did not sign in.").waitFor();
+    await problem(page, "You cancelled the sign-in.").waitFor();
     await isSignedOut(page);
     await signIn(page, "member");
     await signOutButton(page).waitFor();
-    assert.equal(await problem(page, "You did not sign in.").count(), 0);
+    assert.equal(await problem(page, "You cancelled the sign-in.").count(), 0);
   });
 
   visit("a callback with a wrong state signs nobody in", async (arrive, service) => {
@@ -129,7 +129,7 @@ export function drive(name, start, more = () => undefined, differences = {}) {
     const before = (await own.get("/sessions")).length;
     const page = await (await arrive()).open(path);
     await comeBackWith(page, () => ({ code: "member", state: "wrong" }));
-    await problem(page, "did not begin on this page").waitFor();
+    await problem(page, "didn't start on this page").waitFor();
     await isSignedOut(page);
     await page.reload();
     await isSignedOut(page);
@@ -141,7 +141,7 @@ export function drive(name, start, more = () => undefined, differences = {}) {
       const own = await service.as("member");
       const before = (await own.get("/sessions")).length;
       const page = await (await arrive()).open(address);
-      await problem(page, "did not begin on this page").waitFor();
+      await problem(page, "didn't start on this page").waitFor();
       await isSignedOut(page);
       assert.equal((await own.get("/sessions")).length, before, "the code was not used");
     });
@@ -184,7 +184,7 @@ export function drive(name, start, more = () => undefined, differences = {}) {
     visitor.allow(/^POST .*\/auth: 502$/);
     await service.control("PUT", "provider-down");
     await signIn(page, "owner");
-    await problem(page, "Discord does not answer right now.").waitFor();
+    await problem(page, "Discord isn't responding right now.").waitFor();
     await isSignedOut(page);
     await service.control("DELETE", "provider-down");
     await signIn(page, "owner");
@@ -203,7 +203,7 @@ export function drive(name, start, more = () => undefined, differences = {}) {
     await service.control("PUT", "guilds-fail/owner");
     await signIn(page, "owner");
     await isSignedIn(page, user.name);
-    await problem(page, "Discord does not answer right now.").waitFor();
+    await problem(page, "Discord isn't responding right now.").waitFor();
     await service.control("DELETE", "guilds-fail/owner");
     await page.getByRole("button", { name: "Try again" }).click();
     await servers(page).getByText(HARBOUR.name).waitFor();

@@ -13,11 +13,11 @@ pub struct SignInOptions<'a> {
     /// query.
     #[schema(format = Uri)]
     pub authorize_url: &'a str,
-    /// The ID of the application at the provider.
+    /// The application's client ID at the provider.
     pub client_id: &'a str,
-    /// The scopes to request, separated by spaces.
+    /// The scopes to ask for, separated by spaces.
     pub scope: &'a str,
-    /// Where the provider sends the user back: the address configured for the requesting origin, or else the first one.
+    /// Where the provider sends the user back to: the address configured for the caller's origin, or the first one.
     #[schema(format = Uri)]
     pub redirect_uri: &'a str,
 }
@@ -25,7 +25,7 @@ pub struct SignInOptions<'a> {
 /// A new session.
 #[derive(Serialize, ToSchema)]
 pub struct NewSession {
-    /// The session token, shown only once. Send it in the `Token` header.
+    /// The session token. It is shown only once. Send it in the header `Token`.
     #[schema(pattern = "^bcs_[0-9A-Za-z]{36}$")]
     pub token: String,
     /// Who signed in.

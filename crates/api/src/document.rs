@@ -105,7 +105,11 @@ fn payload(schema: &RefOr<Schema>) -> Option<(String, bool)> {
 
 fn envelope(status: u16, data: RefOr<Schema>) -> Object {
     let code = constant(Type::Integer, status.into(), "The HTTP status.");
-    let message = if status == 200 { "`OK`." } else { "One sentence for people that says what to do. It may change." };
+    let message = if status == 200 {
+        "`OK`."
+    } else {
+        "What happened and what to do, for people. The wording may change; programs use `data.error`."
+    };
     let message = ObjectBuilder::new().schema_type(Type::String).description(Some(message));
     ObjectBuilder::new()
         .schema_type(Type::Object)
@@ -174,13 +178,13 @@ fn error_data(codes: &[ErrorCode]) -> Object {
     names.dedup();
     let mut data = ObjectBuilder::new()
         .schema_type(Type::Object)
-        .property("error", text_enum(names, "What went wrong, to program against."))
+        .property("error", text_enum(names, "What went wrong. Stable: use it in programs."))
         .required("error")
         .property(
             "request_id",
-            ObjectBuilder::new()
-                .schema_type(Type::String)
-                .description(Some("Names the request in the service's log; the same as the header `X-Request-Id`.")),
+            ObjectBuilder::new().schema_type(Type::String).description(Some(
+                "Identifies the request in the service's log; the same as the header `X-Request-Id`.",
+            )),
         )
         .required("request_id");
     if let RefOr::T(Schema::Object(details)) = Details::schema() {
@@ -207,7 +211,9 @@ fn error_example(code: ErrorCode) -> Value {
         line: all.line.filter(|_| has("line")),
         reason: all.reason.filter(|_| has("reason")),
     };
-    serde_json::from_slice(&error::body(code, examples::REQUEST_ID, Some(&details))).unwrap_or_default()
+    let waits = code.header().is_some_and(|(name, _)| name == "Retry-After");
+    let body = error::body(code, examples::REQUEST_ID, waits.then_some(examples::RETRY_SECONDS), Some(&details));
+    serde_json::from_slice(&body).unwrap_or_default()
 }
 
 /// References to these headers, and to those of every answer.
@@ -226,27 +232,28 @@ fn header(name: &str) -> Header {
         "X-Request-Id" => (
             Type::String,
             json!(examples::REQUEST_ID),
-            "Names the request in the service's log. Tell it to the operator with a report.",
+            "Identifies the request in the service's log. Include it when you report a problem.",
         ),
         "Cache-Control" => {
-            (Type::String, json!("no-store"), "Whether the answer may be kept, and for how long; mostly `no-store`.")
+            (Type::String, json!("no-store"), "Whether and how long the response may be cached; mostly `no-store`.")
         }
         "Retry-After" => (
             Type::Integer,
-            json!(2),
-            "After so many seconds, try again. `idp_unavailable` has it only while the provider is not asked, because it failed too often.",
+            json!(examples::RETRY_SECONDS),
+            "How many seconds to wait before trying again. `idp_unavailable` has it only while the service does not call the provider, because \
+             it failed too often.",
         ),
         "Age" => {
-            (Type::Integer, json!(12), "So many seconds ago the identity provider was asked for the user's guilds.")
+            (Type::Integer, json!(12), "How many seconds ago the user's guilds were read from the identity provider.")
         }
         "ETag" => (
             Type::String,
             json!("\"5b1f7c2e9d3a4806\""),
-            "Names this state of the answer. Send it as `If-None-Match`, and you get 304 while nothing has changed.",
+            "Identifies this version of the response. Send it as `If-None-Match` to get 304 while nothing has changed.",
         ),
         "WWW-Authenticate" => (Type::String, json!(error::SESSION_CHALLENGE), "Which credential to send."),
-        "Allow" => (Type::String, json!("GET, HEAD, OPTIONS"), "The methods that this path takes."),
-        "Accept-Encoding" => (Type::String, json!("gzip"), "How a body may be compressed."),
+        "Allow" => (Type::String, json!("GET, HEAD, OPTIONS"), "The methods this path supports."),
+        "Accept-Encoding" => (Type::String, json!("gzip"), "The supported compression of a request body."),
         _ => (Type::String, Value::Null, ""),
     };
     let is_always_sent = name != "Retry-After";

@@ -1,7 +1,9 @@
 //! Errors as clients see them: the table of error codes, and the envelope of an error.
 
+use std::fmt::{self, Display, Formatter};
+
 use http::StatusCode;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use telemetry::metrics::ServerError;
 use utoipa::ToSchema;
 
@@ -23,7 +25,7 @@ macro_rules! error_codes {
                 match self { $(Self::$code => $name),+ }
             }
 
-            /// A sentence that says what to do.
+            /// What happened and what to do, for people. Where a wait may be known, it ends in "later", see [`Message`].
             pub const fn message(self) -> &'static str {
                 match self { $(Self::$code => $message),+ }
             }
@@ -34,40 +36,40 @@ macro_rules! error_codes {
 error_codes! {
     IdpCodeMissing: BAD_REQUEST, "idp_code_missing", "Send the code from the identity provider in the header `Idp-Code`.";
     IdpCodeMalformed: BAD_REQUEST, "idp_code_malformed", "Send the header `Idp-Code` once, exactly as the identity provider issued it, with at most 512 characters.";
-    IdpCodeVerifierMalformed: BAD_REQUEST, "idp_code_verifier_malformed", "Send the header `Idp-Code-Verifier` once, with 1 to 512 letters, digits and `-._~`, or leave it out.";
-    RedirectUriUnknown: BAD_REQUEST, "redirect_uri_unknown", "Send in the header `Idp-Redirect-Uri` one of the addresses in `idp.redirect_uri` of the service, to the letter, or leave it out. `configured` is how many there are.";
-    IdpCodeRejected: UNAUTHORIZED, "idp_code_rejected", "The identity provider refused the code; it may be used or expired. Start the sign-in again.";
-    ScopeMissing: FORBIDDEN, "scope_missing", "Ask the user for the scopes `identify` and `guilds`, and sign in again.";
+    IdpCodeVerifierMalformed: BAD_REQUEST, "idp_code_verifier_malformed", "Send the header `Idp-Code-Verifier` once, with 1 to 512 letters, digits or `-._~`, or leave it out.";
+    RedirectUriUnknown: BAD_REQUEST, "redirect_uri_unknown", "Set the header `Idp-Redirect-Uri` to one of the addresses in the service's `idp.redirect_uri`, character for character, or leave it out. `configured` is how many there are.";
+    IdpCodeRejected: UNAUTHORIZED, "idp_code_rejected", "The identity provider refused the code; it may have expired or been used already. Start the sign-in again.";
+    ScopeMissing: FORBIDDEN, "scope_missing", "Ask the user for the scopes `identify` and `guilds`, then sign in again.";
     TokenMissing: UNAUTHORIZED, "token_missing", "Send the session token in the header `Token`.";
-    TokenInvalid: UNAUTHORIZED, "token_invalid", "The session token is not valid, or no longer. Sign in again.";
-    UserBlocked: FORBIDDEN, "user_blocked", "This user may not sign in. Contact the bot's team.";
-    IdpRateLimited: SERVICE_UNAVAILABLE, "idp_rate_limited", "The identity provider is limiting requests. Try again after the time in `Retry-After`.";
-    IdpUnavailable: BAD_GATEWAY, "idp_unavailable", "The identity provider is not working right now. Try again later.";
-    IdpTimeout: GATEWAY_TIMEOUT, "idp_timeout", "The identity provider did not answer in time. Try again later.";
-    IdpMisconfigured: BAD_GATEWAY, "idp_misconfigured", "The service is not set up correctly at the identity provider. Tell its operator.";
-    IdpRedirectRefused: BAD_GATEWAY, "idp_misconfigured", "The identity provider refuses the redirect address. Compare, letter by letter: `redirect_uri` in your link to the authorize page; the one that the service sends for your page's `Origin`, which `GET /auth` tells; and those registered at the provider. All three must be the same.";
-    RateLimited: TOO_MANY_REQUESTS, "rate_limited", "Too many requests. Try again after the time in `Retry-After`.";
-    Overloaded: SERVICE_UNAVAILABLE, "overloaded", "The service is overloaded. Try again after the time in `Retry-After`.";
-    StoreUnavailable: SERVICE_UNAVAILABLE, "store_unavailable", "The service cannot reach its data right now. Try again after the time in `Retry-After`.";
-    Draining: SERVICE_UNAVAILABLE, "draining", "This process of the service is stopping. Send requests to another one, or try again after the time in `Retry-After`.";
-    Timeout: SERVICE_UNAVAILABLE, "timeout", "The request took too long. Try again after the time in `Retry-After`.";
-    RequestTimeout: REQUEST_TIMEOUT, "request_timeout", "The request did not arrive completely in time. Send it again, on a new connection.";
-    NotFound: NOT_FOUND, "not_found", "Nothing is at this path. See `/openapi.json` for what there is.";
-    MethodNotAllowed: METHOD_NOT_ALLOWED, "method_not_allowed", "This path does not take this method. See the header `Allow` for those it takes.";
-    SessionNotFound: NOT_FOUND, "session_not_found", "You have no session with this id. See `GET /sessions` for yours.";
-    GuildNotFound: NOT_FOUND, "guild_not_found", "You have no guild with this id that has the bot. See `GET /guilds` for yours.";
-    HostInvalid: BAD_REQUEST, "host_invalid", "Send the header `Host` once, with the name and perhaps the port of this service. In `dev` it answers to loopback names only, such as `localhost`.";
-    BodyBroken: BAD_REQUEST, "body_broken", "The body broke off or is not framed as HTTP asks. Send the request again, with `Content-Length` or `Transfer-Encoding: chunked`.";
+    TokenInvalid: UNAUTHORIZED, "token_invalid", "The session token is invalid or has expired. Sign in again.";
+    UserBlocked: FORBIDDEN, "user_blocked", "This user is not allowed to sign in. Contact the bot's team.";
+    IdpRateLimited: SERVICE_UNAVAILABLE, "idp_rate_limited", "The identity provider is limiting our requests. Try again later.";
+    IdpUnavailable: BAD_GATEWAY, "idp_unavailable", "The identity provider is unavailable right now. Try again later.";
+    IdpTimeout: GATEWAY_TIMEOUT, "idp_timeout", "The identity provider took too long to respond. Try again later.";
+    IdpMisconfigured: BAD_GATEWAY, "idp_misconfigured", "The service is not set up correctly with the identity provider. Contact its operator.";
+    IdpRedirectRefused: BAD_GATEWAY, "idp_misconfigured", "The identity provider refused the redirect address. Three addresses must match, character for character: the `redirect_uri` in your link to the authorize page, the one `GET /auth` returns for your page's `Origin`, and one of those registered with the provider.";
+    RateLimited: TOO_MANY_REQUESTS, "rate_limited", "Too many requests. Try again later.";
+    Overloaded: SERVICE_UNAVAILABLE, "overloaded", "The service is overloaded. Try again later.";
+    StoreUnavailable: SERVICE_UNAVAILABLE, "store_unavailable", "The service can't reach its data right now. Try again later.";
+    Draining: SERVICE_UNAVAILABLE, "draining", "This instance of the service is shutting down. Send requests to another one, or try again later.";
+    Timeout: SERVICE_UNAVAILABLE, "timeout", "The request took too long. Try again later.";
+    RequestTimeout: REQUEST_TIMEOUT, "request_timeout", "The request took too long to arrive. Send it again on a new connection.";
+    NotFound: NOT_FOUND, "not_found", "There is nothing at this path. `/openapi.json` lists the routes.";
+    MethodNotAllowed: METHOD_NOT_ALLOWED, "method_not_allowed", "This path doesn't support this method. The header `Allow` lists those it supports.";
+    SessionNotFound: NOT_FOUND, "session_not_found", "You have no session with this ID. `GET /sessions` lists yours.";
+    GuildNotFound: NOT_FOUND, "guild_not_found", "None of your guilds with the bot has this ID. `GET /guilds` lists them.";
+    HostInvalid: BAD_REQUEST, "host_invalid", "Send the header `Host` once, with this service's name and, if needed, its port. `dev` only answers to loopback names like `localhost`.";
+    BodyBroken: BAD_REQUEST, "body_broken", "The body is incomplete, or its framing is not valid HTTP. Send the request again, with `Content-Length` or `Transfer-Encoding: chunked`.";
     BodyTooLarge: PAYLOAD_TOO_LARGE, "body_too_large", "Send no body, or at most 64 KiB.";
-    BotKeyInvalid: UNAUTHORIZED, "bot_key_invalid", "Send a bot key that is not revoked in the header `Authorization`, after `Bearer `. Make one with `bot-companion key create`.";
-    FeedHeaderInvalid: BAD_REQUEST, "feed_header_invalid", "Send the header `Feed-Instance` with 1 to 64 letters, digits, `_` or `-`, and `Feed-Sequence` with a whole number from 1.";
-    EncodingUnsupported: UNSUPPORTED_MEDIA_TYPE, "encoding_unsupported", "Send the body as it is, or with `Content-Encoding: gzip`.";
-    ResyncRequired: CONFLICT, "resync_required", "Events are missing before these, or the snapshot of their shard. Send the snapshots anew, with `next` as their sequence.";
-    SnapshotOutdated: CONFLICT, "snapshot_outdated", "This snapshot was overtaken. Take it anew, with `next` as its sequence.";
-    SnapshotBusy: TOO_MANY_REQUESTS, "snapshot_busy", "This snapshot, or four others, are being received right now. Try again after the time in `Retry-After`.";
-    LineInvalid: UNPROCESSABLE_ENTITY, "line_invalid", "A line cannot be taken, and nothing was applied. See `line` and `reason`.";
-    FeedBodyTooLarge: PAYLOAD_TOO_LARGE, "body_too_large", "Send at most 10,000 lines and 16 MiB at once, and 1 MiB in a heartbeat; a snapshot may have as much as the service's `feed.snapshot_bytes`.";
-    HeadersTooLarge: REQUEST_HEADER_FIELDS_TOO_LARGE, "headers_too_large", "Send at most 64 headers with at most 16 KiB in all.";
+    BotKeyInvalid: UNAUTHORIZED, "bot_key_invalid", "Send a valid bot key as `Authorization: Bearer <key>`. Create one with `bot-companion key create`.";
+    FeedHeaderInvalid: BAD_REQUEST, "feed_header_invalid", "Send the header `Feed-Instance` with 1 to 64 letters, digits, `_` or `-`, and `Feed-Sequence` with a whole number of at least 1.";
+    EncodingUnsupported: UNSUPPORTED_MEDIA_TYPE, "encoding_unsupported", "Send the body uncompressed or with `Content-Encoding: gzip`.";
+    ResyncRequired: CONFLICT, "resync_required", "Events before these are missing, or their shard has no snapshot. Send new snapshots, with `next` as their sequence.";
+    SnapshotOutdated: CONFLICT, "snapshot_outdated", "This snapshot is out of date. Send a new one, with `next` as its sequence.";
+    SnapshotBusy: TOO_MANY_REQUESTS, "snapshot_busy", "The service is already receiving this snapshot, or four others. Try again later.";
+    LineInvalid: UNPROCESSABLE_ENTITY, "line_invalid", "A line was rejected, and nothing was applied. See `line` and `reason`.";
+    FeedBodyTooLarge: PAYLOAD_TOO_LARGE, "body_too_large", "Send at most 10,000 lines and 16 MiB at a time, and at most 1 MiB in a heartbeat. A snapshot may be as large as the service's `feed.snapshot_bytes`.";
+    HeadersTooLarge: REQUEST_HEADER_FIELDS_TOO_LARGE, "headers_too_large", "Send at most 64 headers, 16 KiB in total.";
     Internal: INTERNAL_SERVER_ERROR, "internal", "Something went wrong on our side. Report the `request_id` to the operator.";
 }
 
@@ -123,7 +125,7 @@ impl ErrorCode {
 #[derive(Clone, Debug, Serialize)]
 struct Refusal {
     code: u16,
-    message: &'static str,
+    message: Message,
     data: ErrorData,
 }
 
@@ -138,7 +140,7 @@ struct ErrorData {
 /// What some errors say beyond their code.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct Details {
-    /// The number of the event that the service expects.
+    /// The number of the event the service expects next.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     pub next: Option<u64>,
@@ -146,20 +148,44 @@ pub struct Details {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     pub configured: Option<u64>,
-    /// The line that cannot be accepted, counted from 1.
+    /// The rejected line, counted from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     pub line: Option<u64>,
-    /// Why, and what to send instead.
+    /// Why the line was rejected, and what to send instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     pub reason: Option<String>,
 }
 
-/// The whole body of an error.
-pub fn body(code: ErrorCode, request_id: &str, details: Option<&Details>) -> Vec<u8> {
+/// What a person is told: the message of the code, with the seconds of `Retry-After` in place of "later".
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    code: ErrorCode,
+    retry_seconds: Option<u64>,
+}
+
+impl Display for Message {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let message = self.code.message();
+        match (message.strip_suffix("later."), self.retry_seconds) {
+            (Some(start), Some(1)) => write!(out, "{start}in 1 second."),
+            (Some(start), Some(seconds)) => write!(out, "{start}in {seconds} seconds."),
+            _ => out.write_str(message),
+        }
+    }
+}
+
+impl Serialize for Message {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// The whole body of an error. `retry_seconds` is what `Retry-After` says.
+pub fn body(code: ErrorCode, request_id: &str, retry_seconds: Option<u64>, details: Option<&Details>) -> Vec<u8> {
     let data = ErrorData { error: code.name(), request_id: request_id.to_owned(), details: details.cloned() };
-    let refusal = Refusal { code: code.status().as_u16(), message: code.message(), data };
+    let refusal = Refusal { code: code.status().as_u16(), message: Message { code, retry_seconds }, data };
     serde_json::to_vec(&refusal).unwrap_or_default()
 }
 
@@ -192,8 +218,23 @@ mod tests {
     #[test]
     fn an_error_carries_its_details_beside_its_code() {
         let details = Details { line: Some(2), reason: Some("why".to_owned()), ..Details::default() };
-        let text = String::from_utf8(body(ErrorCode::LineInvalid, "id", Some(&details))).unwrap();
+        let text = String::from_utf8(body(ErrorCode::LineInvalid, "id", None, Some(&details))).unwrap();
         let data = r#""data":{"error":"line_invalid","request_id":"id","line":2,"reason":"why"}}"#;
         assert!(text.starts_with(r#"{"code":422,"message":"#) && text.ends_with(data), "{text}");
+    }
+
+    #[test]
+    fn a_message_names_the_seconds_of_retry_after() {
+        let said = |code, retry_seconds| Message { code, retry_seconds }.to_string();
+        assert_eq!(said(ErrorCode::RateLimited, Some(12)), "Too many requests. Try again in 12 seconds.");
+        assert_eq!(said(ErrorCode::RateLimited, Some(1)), "Too many requests. Try again in 1 second.");
+        assert_eq!(said(ErrorCode::RateLimited, None), "Too many requests. Try again later.");
+        let unavailable = "The identity provider is unavailable right now. Try again";
+        assert_eq!(said(ErrorCode::IdpUnavailable, Some(30)), format!("{unavailable} in 30 seconds."));
+        assert_eq!(said(ErrorCode::IdpUnavailable, None), format!("{unavailable} later."));
+        assert_eq!(said(ErrorCode::TokenInvalid, Some(3)), ErrorCode::TokenInvalid.message());
+        for code in ErrorCode::ALL.iter().filter(|code| code.header().is_some_and(|(name, _)| name == "Retry-After")) {
+            assert!(said(*code, Some(7)).ends_with("ry again in 7 seconds."), "{code:?}");
+        }
     }
 }

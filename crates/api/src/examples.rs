@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::error::Details;
 
 pub const REQUEST_ID: &str = "d4e7e68781c4e71e";
+pub const RETRY_SECONDS: u64 = 2;
 
 const HARBOUR: &str = "871203344918732833";
 const OWNER: &str = "280114907635220483";

@@ -9,13 +9,13 @@ use utoipa::ToSchema;
 /// The health of a bot process and its own shards.
 #[derive(Debug, ToSchema)]
 pub struct HeartbeatReport {
-    /// The name of this start of the process, as in `Feed-Instance`.
+    /// The name of this run of the process, as in `Feed-Instance`.
     #[schema(pattern = "^[A-Za-z0-9_-]{1,64}$")]
     pub instance: String,
-    /// When the process started, epoch seconds; the same in every heartbeat.
+    /// When the process started, in epoch seconds; the same in every heartbeat.
     #[schema(minimum = 0)]
     pub started_at: f64,
-    /// How many bytes of memory the process uses.
+    /// The process's memory usage in bytes.
     #[schema(minimum = 0, maximum = 1_125_899_906_842_624_u64)]
     pub memory: Option<u64>,
     /// How many shards the bot has in total.
@@ -26,7 +26,7 @@ pub struct HeartbeatReport {
     pub shards: Vec<ShardReport>,
 }
 
-/// The health of a shard. Values that are `null` or left out keep their last value.
+/// A shard's health. A field that is `null` or left out keeps its last value.
 #[derive(Debug, ToSchema)]
 pub struct ShardReport {
     /// Its number, below `shard_count`.
@@ -35,25 +35,24 @@ pub struct ShardReport {
     /// How many milliseconds ago it last sent a heartbeat to the platform.
     #[schema(minimum = 0)]
     pub sent_ms_ago: Option<f64>,
-    /// How many milliseconds ago one was last acknowledged.
+    /// How many milliseconds ago a heartbeat was last acknowledged.
     #[schema(minimum = 0)]
     pub acknowledged_ms_ago: Option<f64>,
-    /// The latency in milliseconds; a negative one counts as unknown.
+    /// The latency in milliseconds; a negative value means unknown.
     pub latency: Option<f64>,
 }
 
-/// The result of what was sent.
+/// The result of an upload.
 #[derive(Debug, Default, Serialize, ToSchema)]
-#[schema(as = Taken)]
-pub struct FeedResult {
-    /// How much was applied.
+pub struct Taken {
+    /// How many entries were applied.
     applied: u64,
-    /// How much was not: repeats, what this version does not know, what may not be granted, and what a process that started
-    /// later has taken over.
+    /// How many entries were ignored: repeats, entries this version does not know, permissions that cannot be granted, and
+    /// entries that a process started later has taken over.
     ignored: u64,
     /// The number of the next event.
     next: u64,
-    /// Why something was ignored; the first 20 reasons.
+    /// Why entries were ignored; the first 20 reasons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     reasons: Vec<String>,
@@ -90,11 +89,11 @@ impl FeedResult {
     }
 }
 
-/// What the service stores of the bot's data.
+/// The bot's data in the service.
 #[derive(Serialize, ToSchema)]
 #[schema(as = BotState)]
 pub struct StateData {
-    /// Every process that the service knows, starting with those of the requesting key.
+    /// Every process the service knows; those of the calling key come first.
     instances: Vec<InstanceData>,
     /// Every shard with a snapshot.
     shards: Vec<ShardStateData>,
@@ -108,17 +107,17 @@ pub struct StateData {
     team: u64,
 }
 
-/// A process of the bot.
+/// A bot process.
 #[derive(Serialize, ToSchema)]
 #[schema(as = BotInstance)]
 pub struct InstanceData {
     /// Its name.
     instance: String,
-    /// The ID of its key: the same name under another key is another process.
+    /// The ID of its key. The same name under another key is another process.
     key: String,
     /// The number of its next event.
     next: u64,
-    /// When it started, epoch seconds, and never after it was first seen; null if it has not said.
+    /// When it started, in epoch seconds, and never later than it was first seen; null if it has not reported that.
     #[schema(required = true)]
     started_at: Option<f64>,
     /// Milliseconds since its last heartbeat; null if there was none, or none for a long time.
@@ -132,9 +131,9 @@ pub struct InstanceData {
 pub struct ShardStateData {
     /// How many shards there are.
     shard_count: u32,
-    /// The number of this shard.
+    /// The shard's number, from 0.
     shard_id: u32,
-    /// Who sent its snapshot.
+    /// The process that sent its snapshot.
     instance: String,
     /// The ID of that process's key.
     key: String,

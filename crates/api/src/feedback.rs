@@ -15,10 +15,10 @@ use super::user::UserData;
 pub struct FeedbackData {
     /// The message.
     feedback: String,
-    /// Stars; only 4 and 5 are ever shown.
+    /// Stars: 4 or 5.
     #[schema(minimum = 4, maximum = 5)]
     rating: u8,
-    /// When it was submitted, epoch seconds.
+    /// When it was submitted, in epoch seconds.
     timestamp: u64,
     /// The author's last known profile.
     submitter: UserData,

@@ -12,7 +12,7 @@ use utoipa::{PartialSchema, ToSchema};
 use super::envelope;
 use super::picture::PictureHost;
 
-/// A guild that has the bot, as the session's user sees it.
+/// A guild with the bot, as the session's user sees it.
 #[derive(Clone, Debug, serde::Serialize, ToSchema)]
 #[schema(as = Guild)]
 pub struct GuildData {
@@ -21,7 +21,7 @@ pub struct GuildData {
     /// Guild ID.
     #[schema(value_type = String, pattern = "^[1-9][0-9]{0,18}$")]
     id: Snowflake,
-    /// Always a URL: the guild's own icon, or the provider's default image.
+    /// Always a URL: the guild's icon, or the provider's default one.
     #[schema(format = Uri)]
     icon: String,
     /// Member count.
@@ -29,7 +29,7 @@ pub struct GuildData {
     /// The owner's user ID.
     #[schema(value_type = String, pattern = "^[1-9][0-9]{0,18}$")]
     owner: Snowflake,
-    /// The session user's role. Absent for a plain member, who holds none of the four.
+    /// The user's role in the guild. Absent for plain members, who have none of the four.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     role: Option<RoleData>,
@@ -38,22 +38,22 @@ pub struct GuildData {
     service: bool,
     /// Premium status.
     plus: PlusData,
-    /// What the session's user may do.
+    /// The user's permissions in the guild.
     #[schema(value_type = Permissions)]
     permissions: PermissionsData,
 }
 
-/// The four roles, highest first; a plain member holds none of them.
+/// The four roles, highest first. Plain members have none of them.
 #[derive(Clone, Copy, Debug, serde::Serialize, ToSchema)]
 #[schema(as = Role)]
 pub enum RoleData {
     /// Owns the guild.
     Owner,
-    /// May manage the guild, or holds a role mapped to `ERLC_MANAGER`.
+    /// Can manage the guild, or has a role mapped to `ERLC_MANAGER`.
     Manager,
-    /// Holds a role mapped to `ERLC_ADMIN` or `ADMIN`.
+    /// Has a role mapped to `ERLC_ADMIN` or `ADMIN`.
     Administrator,
-    /// Holds a role mapped to `ERLC_STAFF` or `MOD`.
+    /// Has a role mapped to `ERLC_STAFF` or `MOD`.
     Moderator,
 }
 
@@ -63,19 +63,19 @@ pub enum RoleData {
 pub struct PlusData {
     /// The subscription that covers the guild; empty values if there is none.
     plus: PlusRecord,
-    /// Whether the premium status is active.
+    /// Whether premium is active.
     active: bool,
 }
 
 /// A subscription as the API shows it.
 #[derive(Clone, Debug, Default, serde::Serialize, ToSchema)]
 pub struct PlusRecord {
-    /// The ID of the user who pays; an empty string if nobody does.
+    /// The ID of the subscriber; an empty string if there is none.
     userid: String,
     /// The IDs of the guilds it covers.
     #[schema(value_type = Vec<String>)]
     guilds: Vec<Snowflake>,
-    /// How many guilds it may cover; informational.
+    /// How many guilds it can cover; informational.
     slots: u32,
 }
 
@@ -193,7 +193,7 @@ fn offset(position: usize) -> u32 {
     saturating::to_u32(position)
 }
 
-/// A guild that the session's user could add the bot to.
+/// A guild the user can add the bot to.
 #[derive(Clone, Debug, serde::Serialize, ToSchema)]
 #[schema(as = InvitableGuild)]
 pub struct InvitableGuildData {
@@ -202,10 +202,10 @@ pub struct InvitableGuildData {
     /// Guild ID.
     #[schema(value_type = String, pattern = "^[1-9][0-9]{0,18}$")]
     id: Snowflake,
-    /// Always a URL: the guild's own icon, or the provider's default image.
+    /// Always a URL: the guild's icon, or the provider's default one.
     #[schema(format = Uri)]
     icon: String,
-    /// The provider's page where the user adds the bot to this guild.
+    /// The provider's page for adding the bot to this guild.
     #[schema(format = Uri)]
     invite: String,
 }

@@ -17,7 +17,7 @@ pub const COMMENT: Bytes = Bytes::from_static(b":\n\n");
 /// The data of a `changed` event of `GET /live`.
 #[derive(Serialize, ToSchema)]
 pub struct Changes {
-    /// What to reload.
+    /// What to fetch again.
     #[schema(value_type = Vec<LiveTopic>)]
     changed: Vec<&'static str>,
 }
@@ -25,7 +25,7 @@ pub struct Changes {
 /// The data of an event of `GET /me/live`.
 #[derive(ToSchema)]
 pub struct UserChanges {
-    /// What to reload. The `changed` event has it; the last event, `ended`, does not.
+    /// What to fetch again. `changed` events have it; the last event, `ended`, does not.
     #[schema(required = false, nullable = false)]
     pub changed: Option<Vec<UserLiveTopic>>,
 }
@@ -38,13 +38,13 @@ pub struct UserLiveTopic;
 
 impl PartialSchema for LiveTopic {
     fn schema() -> RefOr<Schema> {
-        text_enum(LiveTopics::PUBLIC.names(), "What to read again: `GET /`, `/team`, `/feedback` or `/stats`.").into()
+        text_enum(LiveTopics::PUBLIC.names(), "What to fetch again: `GET /`, `/team`, `/feedback` or `/stats`.").into()
     }
 }
 
 impl PartialSchema for UserLiveTopic {
     fn schema() -> RefOr<Schema> {
-        let description = "What to read again: `GET /`, `/team`, `/feedback`, `/stats`, `/guilds` and below it, `/sessions` or `/me`.";
+        let description = "What to fetch again: `GET /`, `/team`, `/feedback`, `/stats`, `/guilds` and below it, `/sessions` or `/me`.";
         text_enum(LiveTopics::ALL.names(), description).into()
     }
 }

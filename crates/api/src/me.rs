@@ -14,9 +14,9 @@ use super::user::UserData;
 pub struct Me {
     /// The user, as of their last sign-in.
     user: UserData,
-    /// The session that makes the request.
+    /// The calling session.
     session: CurrentSession,
-    /// The permission keys that the team's roster grants the user.
+    /// The permission keys the team roster grants the user.
     #[schema(value_type = Vec<TeamPermission>)]
     team: Vec<&'static str>,
 }
@@ -27,22 +27,22 @@ struct TeamPermission;
 impl PartialSchema for TeamPermission {
     fn schema() -> RefOr<Schema> {
         let names = PermissionSet::TEAM.keys().map(Permission::name);
-        text_enum(names, "A permission key that says who somebody is to the bot's team.").into()
+        text_enum(names, "A permission key that says what the user does in the bot's team.").into()
     }
 }
 
 impl ToSchema for TeamPermission {}
 
-/// The session that makes the request.
+/// The calling session.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct CurrentSession {
-    /// Its ID, for `DELETE /sessions/{id}`; not a token.
+    /// Its ID, for `DELETE /sessions/{id}`. It is not the token.
     id: String,
-    /// When it began, epoch seconds.
+    /// When the user signed in, in epoch seconds.
     created: u64,
-    /// When it was last used, epoch seconds: now.
+    /// When it was last used, in epoch seconds: now.
     last_seen: u64,
-    /// When it ends if it is not used again, epoch seconds: the earlier of its idle and its absolute limit.
+    /// When it expires if it is not used again, in epoch seconds: its idle limit or its absolute limit, if that comes first.
     expires: u64,
 }
 

@@ -6,10 +6,10 @@ use utoipa::openapi::schema::{Object, Type};
 
 use super::document::constant;
 
-/// The answer of a process that takes requests.
+/// The response of a process that accepts requests.
 #[derive(Serialize, ToSchema)]
 pub struct Readiness {
-    /// Always `ready`; a process that isn't answers with an error.
+    /// Always `ready`; a process that isn't responds with an error.
     #[schema(schema_with = ready)]
     status: &'static str,
 }
@@ -17,5 +17,5 @@ pub struct Readiness {
 pub const READY: Readiness = Readiness { status: "ready" };
 
 fn ready() -> Object {
-    constant(Type::String, "ready".into(), "Always `ready`; a process that is not answers with an error.")
+    constant(Type::String, "ready".into(), "Always `ready`; a process that isn't responds with an error.")
 }

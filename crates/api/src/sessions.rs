@@ -4,19 +4,19 @@ use domain::Session;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// One session of the user.
+/// One of the user's sessions.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Session)]
 pub struct SessionData {
-    /// Its ID, for `DELETE /sessions/{id}`; not a token.
+    /// Its ID, for `DELETE /sessions/{id}`. It is not the token.
     id: String,
-    /// When it began, epoch seconds.
+    /// When the user signed in, in epoch seconds.
     created: u64,
-    /// When it was last used, epoch seconds; may lag by a minute.
+    /// When it was last used, in epoch seconds; may lag by a minute.
     last_seen: u64,
-    /// The client's `User-Agent`, shortened to 256 bytes.
+    /// The client's `User-Agent`, truncated to 256 bytes.
     user_agent: String,
-    /// Whether it is the one that makes the request.
+    /// Whether it is the calling session.
     current: bool,
 }
 

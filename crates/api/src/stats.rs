@@ -7,27 +7,27 @@ use utoipa::ToSchema;
 
 use super::envelope;
 
-/// Totals.
+/// Totals over everything the bot has reported.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Stats)]
 pub struct StatsData {
-    /// Guilds that have the bot.
+    /// The number of guilds with the bot.
     guilds: u64,
-    /// Their members, added up.
+    /// The sum of their member counts.
     members: u64,
-    /// The bot's shards, as in `GET /`.
+    /// The number of the bot's shards, as in `GET /`.
     shards: u64,
-    /// All feedback.
+    /// Totals over all feedback.
     feedback: FeedbackStatsData,
 }
 
-/// All feedback.
+/// Totals over all feedback.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = FeedbackStats)]
 pub struct FeedbackStatsData {
-    /// How many entries there are, of any rating.
+    /// The number of entries with any rating.
     count: u64,
-    /// The average of all ratings, from 1 to 5, with at most two decimals; `null` if there are none.
+    /// The average rating, from 1 to 5, with at most two decimals; `null` if there are no ratings.
     #[schema(required = true, minimum = 1, maximum = 5, example = 4.67)]
     average: Option<f64>,
 }

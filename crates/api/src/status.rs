@@ -12,15 +12,15 @@ use utoipa::ToSchema;
 
 use super::envelope::{CLOSING, OPENING, append};
 
-/// The status of the API and of the bot.
+/// The status of the API and the bot.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Status)]
 pub struct StatusData {
-    /// The running service's own build.
+    /// The build of the running service.
     version: VersionData,
-    /// What the bot uses.
+    /// The bot's resource usage.
     resources: Resources,
-    /// Health of the API and of the bot.
+    /// The health of the API and the bot.
     health: HealthData,
 }
 
@@ -40,68 +40,68 @@ pub struct VersionData {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Commit)]
 pub struct CommitData {
-    /// Its hash.
+    /// The commit hash.
     sha: &'static str,
-    /// What it changed.
+    /// The commit message.
     message: &'static str,
-    /// Who made it.
+    /// The author.
     author: &'static str,
-    /// When, epoch seconds.
+    /// When it was committed, in epoch seconds.
     timestamp: u64,
 }
 
-/// What the bot uses.
+/// The bot's resource usage.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Resources {
-    /// Megabytes (10^6) resident, summed over the bot's living processes.
+    /// Resident memory in megabytes (10^6 bytes), summed over the bot's running processes.
     memory: f64,
 }
 
-/// Health of the API and of the bot.
+/// The health of the API and the bot.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Health)]
 pub struct HealthData {
-    /// The API's part.
+    /// The API's health.
     api: ApiHealth,
-    /// The bot's part.
+    /// The bot's health.
     bot: BotHealth,
 }
 
-/// The API's part of the health.
+/// The API's health.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct ApiHealth {
-    /// How long it took.
+    /// Latencies.
     latency: Latency,
 }
 
-/// How long it took, in milliseconds.
+/// Latencies in milliseconds.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Latency {
-    /// From the client's `Sent-Epoch` to the request's arrival; `null` without a usable one.
+    /// From the client's `Sent-Epoch` to the request's arrival; `null` without a usable `Sent-Epoch`.
     #[schema(required = true)]
     response: Option<f64>,
-    /// From the request's arrival to its answer.
+    /// From the request's arrival to the response.
     process: f64,
 }
 
-/// The bot's part of the health.
+/// The bot's health.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct BotHealth {
-    /// Shards by number.
+    /// The shards by number.
     #[schema(value_type = BTreeMap<String, ShardData>)]
     shards: BTreeMap<u32, ShardData>,
     /// How long the bot has been running.
     uptime: UptimeData,
 }
 
-/// The health of a shard of the bot.
+/// A shard's health.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ShardRecord)]
 pub struct ShardData {
-    /// Epoch seconds of the last heartbeat sent; 0 if never known.
+    /// Epoch seconds of the last heartbeat sent; 0 if unknown.
     heartbeat_sent: f64,
-    /// Epoch seconds of the last heartbeat acknowledged; 0 if never known.
+    /// Epoch seconds of the last heartbeat acknowledged; 0 if unknown.
     heartbeat_acknowledged: f64,
     /// The latency in milliseconds.
     latency: f64,
@@ -113,7 +113,7 @@ pub struct ShardData {
 pub struct UptimeData {
     /// "3 days, 4 hours", or "offline".
     readable: String,
-    /// Epoch seconds at which the oldest living process started; 0 when offline.
+    /// When the oldest running process started, in epoch seconds; 0 when offline.
     epoch: u64,
 }
 

@@ -19,7 +19,7 @@ pub struct TeamMemberData {
     /// Avatar URL.
     #[schema(format = Uri)]
     avatar: String,
-    /// The identity provider's user ID.
+    /// The user ID at the identity provider.
     #[schema(value_type = String, pattern = "^[1-9][0-9]{0,18}$")]
     discord_id: Snowflake,
     /// Role title.

@@ -14,10 +14,10 @@ pub struct UserData {
     username: String,
     /// The display name, or the username if there is none.
     name: String,
-    /// The provider's ID, numeric text.
+    /// The ID at the provider, as a string of digits.
     #[schema(value_type = String, pattern = "^[1-9][0-9]{0,18}$", example = "80351110224678912")]
     id: Snowflake,
-    /// Always a URL: the user's own image, or the provider's default one.
+    /// Always a URL: the user's avatar, or the provider's default one.
     #[schema(format = Uri)]
     avatar: String,
 }

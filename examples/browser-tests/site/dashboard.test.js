@@ -15,9 +15,9 @@ const differences = {
   path: DASHBOARD,
   callback: DASHBOARD,
   person,
-  noServers: "You are in no server that has the bot",
+  noServers: "None of your servers have the bot yet",
   botIsUp: undefined,
-  sessionEnded: "You are not signed in any more",
+  sessionEnded: "You're no longer signed in",
   strangersCallback: (page) => page.getByRole("status").filter({ hasText: "nothing has changed" }),
 };
 
@@ -64,20 +64,20 @@ function more(visit) {
     await signIn(page, "owner");
     const harbour = servers(page).getByRole("listitem").filter({ hasText: HARBOUR.name });
     await harbour.getByText("Premium", { exact: true }).waitFor();
-    await harbour.getByText("What applies to you here").click();
+    await harbour.getByText("Your permissions").click();
     await harbour.getByText("Manage this server").waitFor();
     await page.getByRole("list", { name: "Add the bot" }).getByText("The Quiet Library").waitFor();
-    const missing = page.getByRole("textbox", { name: "Name or id of the server" });
+    const missing = page.getByRole("textbox", { name: "Server name or ID" });
     const ask = async (name) => {
       await missing.fill(name);
       await page.getByRole("button", { name: "Find out" }).click();
     };
     await ask("quiet");
-    await page.getByText("The bot is not in The Quiet Library yet").waitFor();
+    await page.getByText("The bot isn't in The Quiet Library yet").waitFor();
     await ask("harbour");
     await page.getByText("Harbour City Roleplay is in your list").waitFor();
     await ask("Nowhere");
-    await page.getByText("You are not in it with this account").waitFor();
+    await page.getByText("You aren't in it with this account").waitFor();
   });
 
   visit("a session that is ended from another browser ends there", async (arrive) => {
@@ -86,10 +86,10 @@ function more(visit) {
       await signIn(page, "moderator");
       await isSignedIn(page);
     }
-    const sessions = here.getByRole("list", { name: "Where you are signed in" });
+    const sessions = here.getByRole("list", { name: "Where you're signed in" });
     await sessions.getByText("This session").waitFor();
     await sessions.getByRole("button", { name: "Sign out: Chrome on Linux" }).click();
-    await here.getByText("Signed out there.").waitFor();
+    await here.getByText("Signed out: Chrome on Linux").waitFor();
     await signInButton(elsewhere).waitFor();
     await isSignedIn(here);
   });

@@ -66,7 +66,7 @@ visit("without JavaScript the pages can be read, and the dashboard says why it c
   await home.waitForURL(`**${STATUS}`);
   await home.getByRole("heading", { level: 1, name: "Status" }).waitFor();
   await home.getByText("2 of 2 shards are up.").waitFor();
-  await home.getByRole("textbox", { name: "Server id" }).fill("871203344918732833");
+  await home.getByRole("textbox", { name: "Server ID" }).fill("871203344918732833");
   await home.getByRole("button", { name: "Look up" }).click();
   await home.getByText(/is on shard [01]/i).waitFor();
   const docs = await visitor.open(DOCS);
@@ -91,7 +91,7 @@ visit("a browser that prefers German is spoken to in German, on every page", asy
     await page.close();
   }
   const page = await visitor.open(HOME);
-  await page.getByRole("heading", { name: "Der Bot läuft", exact: true }).waitFor();
+  await page.getByRole("heading", { name: "Der Bot ist online", exact: true }).waitFor();
   await page.getByRole("heading", { name: "Das Team" }).waitFor();
 });
 
@@ -107,7 +107,7 @@ visit("home shows how the bot does, numbers, reviews and the team", async (arriv
   const reviews = page.getByRole("region", { name: "What people say" }).getByRole("listitem");
   assert.equal(await reviews.count(), 5);
   for (const review of await reviews.all()) {
-    await review.getByRole("img", { name: /^[1-5] of 5 stars$/ }).waitFor();
+    await review.getByRole("img", { name: /^[1-5] out of 5 stars$/ }).waitFor();
     assert.ok((await review.getByRole("blockquote").textContent()).length > 5);
   }
   const team = page.getByRole("region", { name: "The team" });
@@ -118,8 +118,8 @@ visit("home shows how the bot does, numbers, reviews and the team", async (arriv
 
 visit("a page that is not there says so and leads back", async (arrive) => {
   const page = await (await arriveOnSite(arrive)).open(PAGES.error);
-  await page.getByRole("heading", { name: "This page does not exist" }).waitFor();
-  await page.getByRole("link", { name: "To the home page" }).click();
+  await page.getByRole("heading", { name: "This page doesn't exist" }).waitFor();
+  await page.getByRole("link", { name: "Go to the home page" }).click();
   await page.getByRole("heading", { level: 1, name: "Lantern" }).waitFor();
 });
 

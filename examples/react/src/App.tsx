@@ -32,7 +32,7 @@ export function App() {
       </header>
       <main>
         <p role="alert">{problem !== undefined && kindly(problem)}</p>
-        {user ? <Servers /> : <p role="status">{isEnding ? "Signing you in…" : "You are signed out."}</p>}
+        {user ? <Servers /> : <p role="status">{isEnding ? "Signing you in…" : "You're signed out."}</p>}
       </main>
       <footer>
         <BotStatus />
@@ -56,7 +56,7 @@ function Servers() {
       {error && <button onClick={() => reload({ fresh: true })}>Try again</button>}
       <p role="status">
         {!guilds && !error && "Loading…"}
-        {guilds?.length === 0 && "You are in no server that has the bot."}
+        {guilds?.length === 0 && "None of your servers have the bot yet."}
       </p>
     </section>
   );
@@ -67,7 +67,7 @@ function Server({ guild }: { guild: Guild }) {
     <li>
       <img src={guild.icon} alt="" loading="lazy" />
       <strong dir="auto">{guild.name}</strong>
-      {guild.role ?? "Member"} · {guild.members.toLocaleString()} members
+      {guild.role ?? "Member"} · {guild.members.toLocaleString()} {guild.members === 1 ? "member" : "members"}
     </li>
   );
 }

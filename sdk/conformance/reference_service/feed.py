@@ -20,16 +20,16 @@ SILENCE = 90.0
 REASONS = 20
 
 MESSAGES = {
-    "bot_key_invalid": (401, "Send a bot key that is not revoked in the header `Authorization`, after `Bearer `."),
+    "bot_key_invalid": (401, "Send a valid bot key as `Authorization: Bearer <key>`."),
     "feed_header_invalid": (400, "Send the header `Feed-Instance` and `Feed-Sequence`, each once."),
-    "not_found": (404, "Nothing is at this path."),
-    "method_not_allowed": (405, "This path does not take this method."),
-    "resync_required": (409, "Events are missing before these, or the snapshot of their shard. Send the snapshots anew."),
-    "snapshot_outdated": (409, "This snapshot was overtaken. Take it anew, with `next` as its sequence."),
-    "body_too_large": (413, "Send at most 10,000 lines and 16 MiB at once, and 1 MiB in a heartbeat."),
-    "encoding_unsupported": (415, "Send the body as it is, or with `Content-Encoding: gzip`."),
-    "line_invalid": (422, "A line cannot be taken, and nothing was applied. See `line` and `reason`."),
-    "snapshot_busy": (429, "This snapshot, or four others, are being received right now."),
+    "not_found": (404, "There is nothing at this path."),
+    "method_not_allowed": (405, "This path doesn't support this method."),
+    "resync_required": (409, "Events before these are missing, or their shard has no snapshot. Send new snapshots."),
+    "snapshot_outdated": (409, "This snapshot is out of date. Send a new one, with `next` as its sequence."),
+    "body_too_large": (413, "Send at most 10,000 lines and 16 MiB at a time, and at most 1 MiB in a heartbeat."),
+    "encoding_unsupported": (415, "Send the body uncompressed or with `Content-Encoding: gzip`."),
+    "line_invalid": (422, "A line was rejected, and nothing was applied. See `line` and `reason`."),
+    "snapshot_busy": (429, "The service is already receiving this snapshot, or four others."),
 }
 
 

@@ -4,74 +4,74 @@ export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** @description The API's part of the health. */
+        /** @description The API's health. */
         ApiHealth: {
-            /** @description How long things took. */
+            /** @description Latencies. */
             latency: components["schemas"]["Latency"];
         };
         BadRequestErrorData: {
             /**
-             * @description What went wrong, to program against.
+             * @description What went wrong. Stable: use it in programs.
              * @enum {string}
              */
             error: "host_invalid" | "body_broken";
-            /** @description Names the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
             request_id: string;
         };
         BodyTooLargeErrorData: {
             /**
-             * @description What went wrong, to program against.
+             * @description What went wrong. Stable: use it in programs.
              * @enum {string}
              */
             error: "body_too_large";
-            /** @description Names the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
             request_id: string;
         };
-        /** @description The bot's part of the health. */
+        /** @description The bot's health. */
         BotHealth: {
-            /** @description Shards by their number. */
+            /** @description The shards by number. */
             shards: {
                 [key: string]: components["schemas"]["ShardRecord"];
             };
-            /** @description Since when the bot runs. */
+            /** @description How long the bot has been running. */
             uptime: components["schemas"]["Uptime"];
         };
-        /** @description The data of an event `changed` of `GET /live`. */
+        /** @description The data of a `changed` event of `GET /live`. */
         Changes: {
-            /** @description What to read again. */
+            /** @description What to fetch again. */
             changed: components["schemas"]["LiveTopic"][];
         };
         /** @description A commit. */
         Commit: {
-            /** @description Its hash. */
+            /** @description The commit hash. */
             sha: string;
-            /** @description What it changed. */
+            /** @description The commit message. */
             message: string;
-            /** @description Who made it. */
+            /** @description The author. */
             author: string;
             /**
              * Format: int64
-             * @description When, epoch seconds.
+             * @description When it was committed, in epoch seconds.
              */
             timestamp: number;
         };
-        /** @description The session that asks. */
+        /** @description The calling session. */
         CurrentSession: {
-            /** @description Its name, for `DELETE /sessions/{id}`; it is no token. */
+            /** @description Its ID, for `DELETE /sessions/{id}`. It is not the token. */
             id: string;
             /**
              * Format: int64
-             * @description When it began, epoch seconds.
+             * @description When the user signed in, in epoch seconds.
              */
             created: number;
             /**
              * Format: int64
-             * @description When it was last used, epoch seconds: now.
+             * @description When it was last used, in epoch seconds: now.
              */
             last_seen: number;
             /**
              * Format: int64
-             * @description When it ends if it is not used again, epoch seconds: the earlier of its idle and its absolute limit.
+             * @description When it expires if it is not used again, in epoch seconds: its idle limit or its absolute limit, if that comes first.
              */
             expires: number;
         };
@@ -81,40 +81,40 @@ export interface components {
             feedback: string;
             /**
              * Format: int32
-             * @description Stars; only 4 and 5 are ever shown.
+             * @description Stars: 4 or 5.
              */
             rating: number;
             /**
              * Format: int64
-             * @description When it was submitted, epoch seconds.
+             * @description When it was submitted, in epoch seconds.
              */
             timestamp: number;
             /** @description The author's last known profile. */
             submitter: components["schemas"]["User"];
         };
-        /** @description All feedback. */
+        /** @description Totals over all feedback. */
         FeedbackStats: {
             /**
              * Format: int64
-             * @description How many entries there are, of any rating.
+             * @description The number of entries with any rating.
              */
             count: number;
             /**
              * Format: double
-             * @description The average of all ratings, from 1 to 5, with two decimals at most; `null` if there are none.
+             * @description The average rating, from 1 to 5, with at most two decimals; `null` if there are no ratings.
              * @example 4.67
              */
             average: number | null;
         };
-        /** @description A guild that has the bot, as the session's user sees it. */
+        /** @description A guild with the bot, as the session's user sees it. */
         Guild: {
             /** @description Guild name. */
             name: string;
-            /** @description Guild id. */
+            /** @description Guild ID. */
             id: string;
             /**
              * Format: uri
-             * @description Always a URL: the guild's own icon, or the provider's default picture.
+             * @description Always a URL: the guild's icon, or the provider's default one.
              */
             icon: string;
             /**
@@ -122,9 +122,9 @@ export interface components {
              * @description Member count.
              */
             members: number;
-            /** @description The owner's user id. */
+            /** @description The owner's user ID. */
             owner: string;
-            /** @description The session user's role. Absent for a plain member, who holds none of the four. */
+            /** @description The user's role in the guild. Absent for plain members, who have none of the four. */
             role?: components["schemas"]["Role"];
             /**
              * @deprecated
@@ -133,146 +133,146 @@ export interface components {
             service: boolean;
             /** @description Premium status. */
             plus: components["schemas"]["PlusStatus"];
-            /** @description What the session's user may do. */
+            /** @description The user's permissions in the guild. */
             permissions: components["schemas"]["Permissions"];
         };
         GuildNotFoundErrorData: {
             /**
-             * @description What went wrong, to program against.
+             * @description What went wrong. Stable: use it in programs.
              * @enum {string}
              */
             error: "guild_not_found" | "not_found";
-            /** @description Names the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
             request_id: string;
         };
         HeadersTooLargeErrorData: {
             /**
-             * @description What went wrong, to program against.
+             * @description What went wrong. Stable: use it in programs.
              * @enum {string}
              */
             error: "headers_too_large";
-            /** @description Names the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
             request_id: string;
         };
-        /** @description Health of the API and of the bot. */
+        /** @description The health of the API and the bot. */
         Health: {
-            /** @description The API's part. */
+            /** @description The API's health. */
             api: components["schemas"]["ApiHealth"];
-            /** @description The bot's part. */
+            /** @description The bot's health. */
             bot: components["schemas"]["BotHealth"];
         };
         IdpBadGatewayErrorData: {
             /**
-             * @description What went wrong, to program against.
+             * @description What went wrong. Stable: use it in programs.
              * @enum {string}
              */
             error: "idp_unavailable" | "idp_misconfigured";
-            /** @description Names the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
             request_id: string;
         };
         IdpGatewayTimeoutErrorData: {
             /**
-             * @description What went wrong, to program against.
+             * @description What went wrong. Stable: use it in programs.
              * @enum {string}
              */
             error: "idp_timeout";
-            /** @description Names the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
             request_id: string;
         };
         IdpUnavailableErrorData: {
             /**
-             * @description What went wrong, to program against.
+             * @description What went wrong. Stable: use it in programs.
              * @enum {string}
              */
             error: "overloaded" | "store_unavailable" | "timeout" | "idp_rate_limited";
-            /** @description Names the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
             request_id: string;
         };
         InternalErrorData: {
             /**
-             * @description What went wrong, to program against.
+             * @description What went wrong. Stable: use it in programs.
              * @enum {string}
              */
             error: "internal";
-            /** @description Names the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
             request_id: string;
         };
-        /** @description A guild to which the session's user could add the bot. */
+        /** @description A guild the user can add the bot to. */
         InvitableGuild: {
             /** @description Guild name. */
             name: string;
-            /** @description Guild id. */
+            /** @description Guild ID. */
             id: string;
             /**
              * Format: uri
-             * @description Always a URL: the guild's own icon, or the provider's default picture.
+             * @description Always a URL: the guild's icon, or the provider's default one.
              */
             icon: string;
             /**
              * Format: uri
-             * @description The provider's page on which the user adds the bot to this guild.
+             * @description The provider's page for adding the bot to this guild.
              */
             invite: string;
         };
-        /** @description How long things took, in milliseconds. */
+        /** @description Latencies in milliseconds. */
         Latency: {
             /**
              * Format: double
-             * @description From the client's `Sent-Epoch` to the request's arrival; `null` without a usable one.
+             * @description From the client's `Sent-Epoch` to the request's arrival; `null` without a usable `Sent-Epoch`.
              */
             response: number | null;
             /**
              * Format: double
-             * @description From the request's arrival to its answer.
+             * @description From the request's arrival to the response.
              */
             process: number;
         };
         /**
-         * @description What to read again: `GET /`, `/team`, `/feedback` or `/stats`.
+         * @description What to fetch again: `GET /`, `/team`, `/feedback` or `/stats`.
          * @enum {string}
          */
         LiveTopic: "status" | "team" | "feedback" | "stats";
         LiveUnavailableErrorData: {
             /**
-             * @description What went wrong, to program against.
+             * @description What went wrong. Stable: use it in programs.
              * @enum {string}
              */
             error: "overloaded" | "store_unavailable" | "timeout" | "draining";
-            /** @description Names the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
             request_id: string;
         };
         /** @description The session's user, and the session. */
         Me: {
             /** @description The user, as of their last sign-in. */
             user: components["schemas"]["User"];
-            /** @description The session that asks. */
+            /** @description The calling session. */
             session: components["schemas"]["CurrentSession"];
-            /** @description The permission keys that the team's roster grants the user. */
+            /** @description The permission keys the team roster grants the user. */
             team: components["schemas"]["TeamPermission"][];
         };
         MethodNotAllowedErrorData: {
             /**
-             * @description What went wrong, to program against.
+             * @description What went wrong. Stable: use it in programs.
              * @enum {string}
              */
             error: "method_not_allowed";
-            /** @description Names the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
             request_id: string;
         };
         /** @description A new session. */
         NewSession: {
-            /** @description The session token, shown this once. Send it in the header `Token`. */
+            /** @description The session token. It is shown only once. Send it in the header `Token`. */
             token: string;
             /** @description Who signed in. */
             user: components["schemas"]["User"];
         };
         NotFoundErrorData: {
             /**
-             * @description What went wrong, to program against.
+             * @description What went wrong. Stable: use it in programs.
              * @enum {string}
              */
             error: "not_found";
-            /** @description Names the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
             request_id: string;
         };
         /** @description Nothing to tell: `{}`. */
@@ -302,92 +302,92 @@ export interface components {
         };
         /** @description A subscription as the API shows it. */
         PlusRecord: {
-            /** @description The id of the user who pays; an empty string where nobody does. */
+            /** @description The ID of the subscriber; an empty string if there is none. */
             userid: string;
-            /** @description The ids of the guilds that it covers. */
+            /** @description The IDs of the guilds it covers. */
             guilds: string[];
             /**
              * Format: int32
-             * @description How many guilds it may cover; informational.
+             * @description How many guilds it can cover; informational.
              */
             slots: number;
         };
         /** @description The premium status of a guild. */
         PlusStatus: {
-            /** @description The subscription that covers the guild; empty values where there is none. */
+            /** @description The subscription that covers the guild; empty values if there is none. */
             plus: components["schemas"]["PlusRecord"];
-            /** @description Whether the premium status is active. */
+            /** @description Whether premium is active. */
             active: boolean;
         };
         RateLimitedErrorData: {
             /**
-             * @description What went wrong, to program against.
+             * @description What went wrong. Stable: use it in programs.
              * @enum {string}
              */
             error: "rate_limited";
-            /** @description Names the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
             request_id: string;
         };
         RequestTimeoutErrorData: {
             /**
-             * @description What went wrong, to program against.
+             * @description What went wrong. Stable: use it in programs.
              * @enum {string}
              */
             error: "request_timeout";
-            /** @description Names the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
             request_id: string;
         };
-        /** @description What the bot uses. */
+        /** @description The bot's resource usage. */
         Resources: {
             /**
              * Format: double
-             * @description Megabytes (10^6) resident, summed over the bot's living processes.
+             * @description Resident memory in megabytes (10^6 bytes), summed over the bot's running processes.
              */
             memory: number;
         };
         /**
-         * @description The four roles, highest first; a plain member holds none of them.
+         * @description The four roles, highest first. Plain members have none of them.
          * @enum {string}
          */
         Role: "Owner" | "Manager" | "Administrator" | "Moderator";
-        /** @description One session of the user. */
+        /** @description One of the user's sessions. */
         Session: {
-            /** @description Its name, for `DELETE /sessions/{id}`; it is no token. */
+            /** @description Its ID, for `DELETE /sessions/{id}`. It is not the token. */
             id: string;
             /**
              * Format: int64
-             * @description When it began, epoch seconds.
+             * @description When the user signed in, in epoch seconds.
              */
             created: number;
             /**
              * Format: int64
-             * @description When it was last used, epoch seconds; may lag by a minute.
+             * @description When it was last used, in epoch seconds; may lag by a minute.
              */
             last_seen: number;
-            /** @description The client's `User-Agent`, cut to 256 bytes. */
+            /** @description The client's `User-Agent`, truncated to 256 bytes. */
             user_agent: string;
-            /** @description Whether it is the one that asks. */
+            /** @description Whether it is the calling session. */
             current: boolean;
         };
         SessionNotFoundErrorData: {
             /**
-             * @description What went wrong, to program against.
+             * @description What went wrong. Stable: use it in programs.
              * @enum {string}
              */
             error: "session_not_found" | "not_found";
-            /** @description Names the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
             request_id: string;
         };
-        /** @description How a shard of the bot is. */
+        /** @description A shard's health. */
         ShardRecord: {
             /**
              * Format: double
-             * @description Epoch seconds of the last heartbeat sent; 0 if never known.
+             * @description Epoch seconds of the last heartbeat sent; 0 if unknown.
              */
             heartbeatSent: number;
             /**
              * Format: double
-             * @description Epoch seconds of the last heartbeat acknowledged; 0 if never known.
+             * @description Epoch seconds of the last heartbeat acknowledged; 0 if unknown.
              */
             heartbeatAcknowledged: number;
             /**
@@ -398,20 +398,20 @@ export interface components {
         };
         SignInBadGatewayErrorData: {
             /**
-             * @description What went wrong, to program against.
+             * @description What went wrong. Stable: use it in programs.
              * @enum {string}
              */
             error: "idp_unavailable" | "idp_misconfigured";
-            /** @description Names the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
             request_id: string;
         };
         SignInBadRequestErrorData: {
             /**
-             * @description What went wrong, to program against.
+             * @description What went wrong. Stable: use it in programs.
              * @enum {string}
              */
             error: "idp_code_missing" | "idp_code_malformed" | "idp_code_verifier_malformed" | "redirect_uri_unknown" | "host_invalid" | "body_broken";
-            /** @description Names the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
             request_id: string;
             /**
              * Format: int64
@@ -421,85 +421,85 @@ export interface components {
         };
         SignInForbiddenErrorData: {
             /**
-             * @description What went wrong, to program against.
+             * @description What went wrong. Stable: use it in programs.
              * @enum {string}
              */
             error: "scope_missing" | "user_blocked";
-            /** @description Names the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
             request_id: string;
         };
         /** @description How to send a user to the identity provider. */
         SignInOptions: {
             /**
              * Format: uri
-             * @description The provider's page on which the user consents. Add `response_type=code`, the three values below, a `state` and a PKCE
-             *     challenge to its query.
+             * @description The provider's consent page. Add `response_type=code`, the three values below, a `state` and a PKCE challenge to its
+             *     query.
              */
             authorize_url: string;
-            /** @description The id of the application at the provider. */
+            /** @description The application's client ID at the provider. */
             client_id: string;
-            /** @description The scopes to ask for, separated by blanks. */
+            /** @description The scopes to ask for, separated by spaces. */
             scope: string;
             /**
              * Format: uri
-             * @description Where the provider sends the user back to: the address that is configured for the origin that asks, else the first one.
+             * @description Where the provider sends the user back to: the address configured for the caller's origin, or the first one.
              */
             redirect_uri: string;
         };
         SignInUnauthorizedErrorData: {
             /**
-             * @description What went wrong, to program against.
+             * @description What went wrong. Stable: use it in programs.
              * @enum {string}
              */
             error: "idp_code_rejected";
-            /** @description Names the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
             request_id: string;
         };
-        /** @description How much there is of everything. */
+        /** @description Totals over everything the bot has reported. */
         Stats: {
             /**
              * Format: int64
-             * @description Guilds that have the bot.
+             * @description The number of guilds with the bot.
              */
             guilds: number;
             /**
              * Format: int64
-             * @description Their members, added up.
+             * @description The sum of their member counts.
              */
             members: number;
             /**
              * Format: int64
-             * @description The bot's shards, as `GET /` shows them.
+             * @description The number of the bot's shards, as in `GET /`.
              */
             shards: number;
-            /** @description All feedback. */
+            /** @description Totals over all feedback. */
             feedback: components["schemas"]["FeedbackStats"];
         };
-        /** @description The status of the API and of the bot. */
+        /** @description The status of the API and the bot. */
         Status: {
-            /** @description The running service's own build. */
+            /** @description The build of the running service. */
             version: components["schemas"]["Version"];
-            /** @description What the bot uses. */
+            /** @description The bot's resource usage. */
             resources: components["schemas"]["Resources"];
-            /** @description Health of the API and of the bot. */
+            /** @description The health of the API and the bot. */
             health: components["schemas"]["Health"];
         };
         StoppingUnavailableErrorData: {
             /**
-             * @description What went wrong, to program against.
+             * @description What went wrong. Stable: use it in programs.
              * @enum {string}
              */
             error: "overloaded" | "timeout" | "draining";
-            /** @description Names the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
             request_id: string;
         };
         StoreUnavailableErrorData: {
             /**
-             * @description What went wrong, to program against.
+             * @description What went wrong. Stable: use it in programs.
              * @enum {string}
              */
             error: "overloaded" | "store_unavailable" | "timeout";
-            /** @description Names the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
             request_id: string;
         };
         /** @description A member of the team that maintains the bot. */
@@ -513,7 +513,7 @@ export interface components {
              * @description Avatar URL.
              */
             avatar: string;
-            /** @description The identity provider's user id. */
+            /** @description The user ID at the identity provider. */
             discord_id: string;
             /** @description Role title. */
             role: string;
@@ -522,7 +522,7 @@ export interface components {
              * @example #5865F2
              */
             color: string;
-            /** @description Position category: a lower-case word that the operator chose. */
+            /** @description Position category: a lower-case word chosen by the operator. */
             category: string;
             /**
              * Format: int64
@@ -531,35 +531,35 @@ export interface components {
             position: number;
         };
         /**
-         * @description A permission key that says who someone is to the bot's team.
+         * @description A permission key that says what the user does in the bot's team.
          * @enum {string}
          */
         TeamPermission: "QUALITY_ASSURANCE" | "DOCWRITER" | "FOUNDER" | "EXECUTIVE" | "BOT_DEVELOPER" | "WEB_DEVELOPER" | "SUPPORT" | "MANAGEMENT" | "SERVICE_STAFF";
         TokenUnauthorizedErrorData: {
             /**
-             * @description What went wrong, to program against.
+             * @description What went wrong. Stable: use it in programs.
              * @enum {string}
              */
             error: "token_missing" | "token_invalid";
-            /** @description Names the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
             request_id: string;
         };
         UnavailableErrorData: {
             /**
-             * @description What went wrong, to program against.
+             * @description What went wrong. Stable: use it in programs.
              * @enum {string}
              */
             error: "overloaded" | "timeout";
-            /** @description Names the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
             request_id: string;
         };
-        /** @description Since when the bot runs. */
+        /** @description How long the bot has been running. */
         Uptime: {
             /** @description "3 days, 4 hours", or "offline". */
             readable: string;
             /**
              * Format: int64
-             * @description Epoch seconds at which the oldest living process started; 0 when offline.
+             * @description When the oldest running process started, in epoch seconds; 0 when offline.
              */
             epoch: number;
         };
@@ -567,26 +567,26 @@ export interface components {
         User: {
             /** @description The unique handle. */
             username: string;
-            /** @description The display name, or the username where there is none. */
+            /** @description The display name, or the username if there is none. */
             name: string;
             /**
-             * @description The provider's id, numeric text.
+             * @description The ID at the provider, as a string of digits.
              * @example 80351110224678912
              */
             id: string;
             /**
              * Format: uri
-             * @description Always a URL: the user's own picture, or the provider's default one.
+             * @description Always a URL: the user's avatar, or the provider's default one.
              */
             avatar: string;
         };
         /** @description The data of an event of `GET /me/live`. */
         UserChanges: {
-            /** @description What to read again. The event `changed` has it; the event `ended`, the last one, does not. */
+            /** @description What to fetch again. `changed` events have it; the last event, `ended`, does not. */
             changed?: components["schemas"]["UserLiveTopic"][];
         };
         /**
-         * @description What to read again: `GET /`, `/team`, `/feedback`, `/stats`, `/guilds` and below it, `/sessions` or `/me`.
+         * @description What to fetch again: `GET /`, `/team`, `/feedback`, `/stats`, `/guilds` and below it, `/sessions` or `/me`.
          * @enum {string}
          */
         UserLiveTopic: "status" | "team" | "feedback" | "stats" | "guilds" | "sessions" | "me";

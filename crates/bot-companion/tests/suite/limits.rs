@@ -185,6 +185,7 @@ async fn ten_refused_sign_ins_per_minute_and_then_no_more_from_that_address() {
     let calls = app.sandbox.calls(Endpoint::Token);
     let refused = sign_in_from(&app, bad, "refused-again").await;
     assert_eq!((refused.status, refused.error().as_str(), refused.header("retry-after")), (429, "rate_limited", "6"));
+    assert_eq!(refused.envelope()["message"], "Too many requests. Try again in 6 seconds.");
     assert_eq!(sign_in_from(&app, bad, &app.sandbox.issue_code("member")).await.status, 429);
     assert_eq!(app.sandbox.calls(Endpoint::Token), calls, "the provider is not asked");
     assert_eq!(sign_in_from(&app, good, &app.sandbox.issue_code("member")).await.status, 200);
@@ -306,6 +307,7 @@ async fn exchanges_at_the_same_time_are_bounded_per_address_and_in_all() {
     assert_eq!((refused.status, refused.error().as_str(), refused.header("retry-after")), (429, "rate_limited", "1"));
     let refused = sign_in_from(&app, "203.0.113.3", &app.sandbox.issue_code("member")).await;
     assert_eq!((refused.status, refused.error().as_str(), refused.header("retry-after")), (503, "overloaded", "1"));
+    assert_eq!(refused.envelope()["message"], "The service is overloaded. Try again in 1 second.");
     assert_eq!(app.sandbox.calls(Endpoint::Token), 3);
     hold.release();
     for waiting in waiting {

@@ -308,7 +308,7 @@ async fn the_redirect_address_is_the_one_of_the_page_that_asks_and_else_the_firs
     let code = consented(&app, "owner", &[("redirect_uri", &second)]).await;
     let refused = app.sign_in(&code).await.refused(502, "idp_misconfigured");
     let told = refused.envelope()["message"].as_str().unwrap().to_owned();
-    assert!(told.contains("Compare") && told.contains("`GET /auth`") && !told.contains("://"), "{told}");
+    assert!(told.contains("must match") && told.contains("`GET /auth`") && !told.contains("://"), "{told}");
 }
 
 #[tokio::test]

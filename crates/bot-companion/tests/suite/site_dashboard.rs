@@ -65,7 +65,7 @@ async fn the_page_loads_only_what_is_ours_and_little_of_it() {
     assets.sort_unstable();
     assets.dedup();
     let names: Vec<_> = assets.iter().map(|path| path.split(['/', '.']).nth(3).unwrap()).collect();
-    assert_eq!(names, ["companion", "dashboard", "icon", "style"]);
+    assert_eq!(names, ["companion", "dashboard", "icon", "style", "times"]);
     let mut size = 0;
     for path in ["/site/dashboard"].into_iter().chain(assets) {
         let call = app.anon().call(Method::GET, path).header("Host", "bot.example").header("Accept-Encoding", "gzip");
@@ -89,13 +89,8 @@ async fn a_page_that_the_redirect_address_does_not_lead_to_says_so_in_place_of_t
         ("https://bot.example/site/dashboard", "", "BOT.example", None),
         ("https://bot.example:8443/site/dashboard", "", "bot.example:8443", None),
         ("https://bot.example/api/site/dashboard", "[http]\nbase_path = \"/api\"", "bot.example", None),
-        // Another path, another host, a missing base path.
-        (
-            "https://bot.example/callback",
-            "",
-            "bot.example",
-            Some("add the whole address of this page to idp.redirect_uri"),
-        ),
+        // Another path, another host, the base path forgotten.
+        ("https://bot.example/callback", "", "bot.example", Some("add this page's full address to idp.redirect_uri")),
         (
             "https://bot.example/callback",
             "[site]\nurl = \"https://bot.example\"",
@@ -106,13 +101,13 @@ async fn a_page_that_the_redirect_address_does_not_lead_to_says_so_in_place_of_t
             "https://bot.example/site/dashboard",
             "",
             "127.0.0.1:8080",
-            Some("Signing in works at this address: <a href=\"https://bot.example/site/dashboard\">"),
+            Some("You can sign in at this address: <a href=\"https://bot.example/site/dashboard\">"),
         ),
         (
             "https://bot.example/site/dashboard",
             "[http]\nbase_path = \"/api\"",
             "bot.example",
-            Some("If you run this service: add the whole address"),
+            Some("If you run this service: add this page's full address"),
         ),
     ];
     for (redirect, settings, host, said) in table {
@@ -121,7 +116,7 @@ async fn a_page_that_the_redirect_address_does_not_lead_to_says_so_in_place_of_t
         let text = page(&app.anon(), path, host, "en").await.text();
         let button = text.contains("id=\"sign-in\"") && text.contains("<script");
         assert_eq!(button, said.is_none(), "{redirect} at {host}");
-        assert_eq!(text.contains("Nobody can sign in here yet"), said.is_some());
+        assert_eq!(text.contains("You can't sign in here yet"), said.is_some());
         assert!(said.is_none_or(|said| text.contains(said)), "{redirect} at {host}: {text}");
         // What the page says is what the service does.
         let auth = path.replace("/site/dashboard", "/auth");
@@ -143,7 +138,7 @@ async fn the_page_speaks_german_too() {
         assert!(!text.contains(english), "{english}");
     }
     let missing = page(&app.anon(), "/site/dashboard", "elsewhere.example", "de").await.text();
-    assert!(missing.contains("Hier kann sich noch niemand anmelden") && !missing.contains("<script"), "{missing}");
+    assert!(missing.contains("Hier kannst du dich noch nicht anmelden") && !missing.contains("<script"), "{missing}");
 }
 
 #[tokio::test]
@@ -178,14 +173,17 @@ async fn dev_prints_and_registers_the_page_and_has_a_page_for_invitations() {
     let asked = dev.sandbox.get(invite.strip_prefix(&dev.sandbox_url).unwrap()).await;
     assert_eq!(asked.status, 200);
     let said = asked.text();
-    assert!(said.contains("whether to add the bot to <strong><bdi>The Quiet Library</bdi></strong>"), "{said}");
+    assert!(
+        said.contains("to confirm that the bot is added to <strong><bdi>The Quiet Library</bdi></strong>"),
+        "{said}"
+    );
     let home = dev.client.get("/site/").await.text();
     assert!(home.contains(&format!("{}/invite?client_id=sandbox", dev.sandbox_url)), "{home}");
     for hostile in
         ["/invite", "/invite?guild_id=%3Cscript%3E", "/invite?guild_id=0", "/invite?guild_id=99999999999999999999"]
     {
         let said = dev.sandbox.get(hostile).await;
-        assert!(said.status == 200 && said.text().contains("to which server to add the bot"), "{hostile}");
+        assert!(said.status == 200 && said.text().contains("which server to add the bot to"), "{hostile}");
         assert!(!said.text().contains("<script"), "{hostile}");
     }
 }

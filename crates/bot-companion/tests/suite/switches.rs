@@ -321,7 +321,7 @@ async fn the_page_works_with_forms_alone() {
     let sent = submit("switch=guilds-fail&person=owner&to=on").await;
     assert_eq!((sent.status, sent.headers["location"].to_str().unwrap()), (303, "/control#guilds-fail"));
     let html = page().await;
-    assert!(html.contains("On now: <strong>guilds-fail for owner</strong>") && html.contains("Switch off for owner"));
+    assert!(html.contains("On now: <strong>guilds-fail for owner</strong>") && html.contains("Turn off for owner"));
     dev.user("owner").await.get("/guilds").await.refused(502, "idp_unavailable");
     assert_eq!(submit("to=all-off").await.status, 303);
     assert!(page().await.contains("On now: <strong>nothing</strong>"));
@@ -404,7 +404,7 @@ async fn a_redirect_address_is_checked_and_another_is_registered_on_the_command_
     let other = code("http://localhost:5173/callback").await;
     let call = dev.client.post("/auth").header("Idp-Code", &other).header("Origin", "http://localhost:4200");
     let refused = call.send().await.refused(502, "idp_misconfigured");
-    assert!(refused.envelope()["message"].as_str().unwrap().contains("letter by letter"));
+    assert!(refused.envelope()["message"].as_str().unwrap().contains("character for character"));
 }
 
 #[tokio::test]

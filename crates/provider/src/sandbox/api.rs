@@ -117,13 +117,13 @@ enum Trouble {
 }
 
 pub(super) const SPECIAL_CODES: [(&str, &str); 7] = [
-    ("refused", "is refused as used or expired (400 invalid_grant)"),
-    ("slow", "is answered after 30 s, when the service has given up"),
-    ("rate-limited", "meets a rate limit of 2 s (429)"),
-    ("edge-limited", "meets a rate limit of the edge, which says nothing of itself (429)"),
-    ("down", "meets a provider that is down (503)"),
-    ("nonsense", "is answered with a page of HTML"),
-    ("no-scope", "signs in without letting the service see the guilds"),
+    ("refused", "a refusal, as for a used or expired code (400 invalid_grant)"),
+    ("slow", "a response after 30 seconds, when the service has given up"),
+    ("rate-limited", "a rate limit of 2 seconds (429)"),
+    ("edge-limited", "a rate limit at the edge, without details (429)"),
+    ("down", "a provider that is down (503)"),
+    ("nonsense", "an HTML page instead of JSON"),
+    ("no-scope", "a sign-in that doesn't share the guilds with the service"),
 ];
 
 fn trouble(code: &str) -> Option<Trouble> {

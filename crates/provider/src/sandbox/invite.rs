@@ -1,4 +1,4 @@
-//! Replaces the provider's page for adding the bot to a server.
+//! The page for adding the bot to a server, in place of the provider's.
 
 use domain::Snowflake;
 use http::StatusCode;
@@ -8,24 +8,24 @@ use super::page::document;
 use super::reply::{self, Reply};
 use super::{SandboxState, pairs, value};
 
-/// Says what the provider would ask; nothing is added.
+/// Says what the provider would ask. Nothing is added.
 pub(super) fn page(state: &SandboxState, encoded: &str) -> Reply {
     let asked = pairs(encoded.as_bytes());
     let guild = value(&asked, "guild_id").and_then(|id| id.parse::<u64>().ok()).and_then(Snowflake::new);
     let name = guild.and_then(|guild| name_of(state, guild));
     let body = html! {
-        h1 { "Here the bot would be added" }
+        h1 { "This is where you'd add the bot" }
         p {
-            "Here the provider would ask "
-            @if let Some(name) = &name { "whether to add the bot to " strong { bdi { (name) } } }
-            @else { "to which server to add the bot" }
-            ", and what it may do there. In the sandbox nothing is added: the demo bot stays in the servers that it has."
+            "The provider would ask you "
+            @if let Some(name) = &name { "to confirm that the bot is added to " strong { bdi { (name) } } }
+            @else { "which server to add the bot to" }
+            ", and what it's allowed to do there. The sandbox doesn't add anything: the demo bot stays in its servers."
         }
         p class="soft" {
-            "To see a server come and go on the dashboard, be the bot: the command that " code { "dev" }
-            " prints at its start shows how."
+            "To see a server come and go on the dashboard, play the bot's part: the command that " code { "dev" }
+            " prints when it starts shows how."
         }
-        p { "Close this page, or go back." }
+        p { "Close this page or go back." }
     };
     reply::page(StatusCode::OK, document("Add the bot", &body))
 }

@@ -1,4 +1,4 @@
-//! The page for choosing who to sign in as: the provider's consent screen, in short.
+//! The page for choosing who to sign in as, in place of the provider's consent screen.
 
 use http::StatusCode;
 use http::header::HeaderValue;
@@ -36,10 +36,13 @@ pub(super) fn authorize(state: &SandboxState, encoded: &str) -> Reply {
             ("error", "access_denied"),
             ("error_description", "The resource owner or authorization server denied the request"),
         ];
-        return ask.redirect.as_ref().map_or_else(|| error("Nobody signed in."), |to| send_back(to, &refusal, &ask));
+        return ask
+            .redirect
+            .as_ref()
+            .map_or_else(|| error("You cancelled the sign-in."), |to| send_back(to, &refusal, &ask));
     }
     let Some(choice) = value(&asked, "choice") else { return choose(state, &asked, &ask) };
-    let Some(person) = state.person(choice) else { return error("There is nobody of that name here.") };
+    let Some(person) = state.person(choice) else { return error("There's no one with that name here.") };
     let code = state.grants.lock().issue_code(&person.name, ask.terms.clone(), state.options.clock.now());
     match &ask.redirect {
         Some(to) => send_back(to, &[("code", &code)], &ask),
@@ -49,29 +52,29 @@ pub(super) fn authorize(state: &SandboxState, encoded: &str) -> Reply {
 
 /// Redirects to an address of our own.
 pub(super) fn redirect(to: &str) -> Reply {
-    HeaderValue::try_from(to).map_or_else(|_| error("That address cannot be used."), reply::redirect)
+    HeaderValue::try_from(to).map_or_else(|_| error("That address isn't valid."), reply::redirect)
 }
 
 fn check(state: &SandboxState, asked: &[(String, String)]) -> Result<Ask, String> {
     let ours = &state.options.client_id;
     if asked.iter().any(|(_, value)| value.len() > LONGEST) {
-        return Err("The address of this page is too long.".to_owned());
+        return Err("This page's address is too long.".to_owned());
     }
     match value(asked, "client_id") {
         Some(id) if id == ours => {}
         Some(id) => {
             return Err(format!("Unknown application: client_id is “{id}”, but this sandbox only knows “{ours}”."));
         }
-        None => return Err(format!("client_id is missing; this sandbox knows the application “{ours}”.")),
+        None => return Err(format!("client_id is missing. This sandbox's application is “{ours}”.")),
     }
     let redirect = value(asked, "redirect_uri").map(address).transpose()?;
     match value(asked, "response_type") {
         Some("code") => {}
         Some(_) => return Err("response_type must be “code”.".to_owned()),
-        None => return Err("response_type is missing; write response_type=code.".to_owned()),
+        None => return Err("response_type is missing. Use response_type=code.".to_owned()),
     }
     let Some(scope) = value(asked, "scope").filter(|scope| !scope.trim().is_empty()) else {
-        return Err("scope is missing; write scope=identify+guilds.".to_owned());
+        return Err("scope is missing. Use scope=identify+guilds.".to_owned());
     };
     let challenge = match (value(asked, "code_challenge"), value(asked, "code_challenge_method")) {
         (None, _) => None,
@@ -104,19 +107,19 @@ fn unregistered(state: &SandboxState, sent: &str) -> Reply {
     // Quotes would not survive in a command line.
     let example = if sent.contains('\'') { "URL" } else { sent };
     let body = html! {
-        h1 { "This redirect address is not registered" }
-        p { "The link to this page has the " code { "redirect_uri" } }
+        h1 { "This redirect address isn't registered" }
+        p { "The link to this page has this " code { "redirect_uri" } ":" }
         (commands(sent))
-        p { "These are registered, and they are compared letter by letter:" }
+        p { "These are registered. It must match one of them, character for character:" }
         ul {
             @for uri in &registered { li { code { (uri) } } }
             @if registered.is_empty() { li { "none" } }
         }
-        p { "Send one of these, or register another. With " code { "dev" } ":" }
+        p { "Use one of these or register another one. With " code { "dev" } ":" }
         (commands(&format!("bot-companion dev --redirect-uri '{example}'")))
         p {
-            "In production it stands in " code { "idp.redirect_uri" } " of the service, its origin in "
-            code { "http.allowed_origins" } ", and the same address among the redirects of your application at the provider."
+            "In production, add it to the service's " code { "idp.redirect_uri" } " and its origin to "
+            code { "http.allowed_origins" } ", and register the same address for your application with the provider."
         }
     };
     reply::page(StatusCode::BAD_REQUEST, document("Unknown redirect address", &body))
@@ -139,13 +142,13 @@ fn choose(state: &SandboxState, asked: &[(String, String)], ask: &Ask) -> Reply 
         query("", kept.chain([(name, value)]))
     };
     let body = html! {
-        h1 { "Who do you want to be?" }
+        h1 { "Who do you want to sign in as?" }
         p {
-            "The application " code { (state.options.client_id) } " asks for " code { (ask.terms.scope) } ". "
+            "The application " code { (state.options.client_id) } " is asking for " code { (ask.terms.scope) } ". "
             @if let Some(to) = &ask.redirect {
-                "You will go back to " strong { (to.origin().ascii_serialization()) } "."
+                "You'll go back to " strong { (to.origin().ascii_serialization()) } "."
             } @else {
-                "You will get a code to try out on the command line."
+                "You'll get a code for the command line."
             }
         }
         ul {
@@ -173,7 +176,7 @@ fn show_code(state: &SandboxState, person: &Person, code: &str) -> Reply {
         h1 { "A code for " bdi { (person.global_name.as_deref().unwrap_or(&person.username)) } }
         p { "It works once, within 100 seconds:" }
         (commands(&sign_in(state, code)))
-        p class="soft" { "Go back for another one." }
+        p class="soft" { "Go back to get another one." }
     };
     reply::page(StatusCode::OK, document("Your code", &body))
 }
@@ -183,11 +186,11 @@ fn command_line(state: &SandboxState) -> Markup {
     let each: String = state.people.lock().iter().map(|person| sign_in(state, &person.name) + "\n").collect();
     html! {
         h2 { "On the command line" }
-        p { "Each name is also a code, as often as you like:" }
+        p { "Each name also works as a code, as often as you like:" }
         (commands(&each))
-        p { "These codes make trouble; in brackets is what the sandbox answers the service:" }
+        p { "These codes cause errors. This is what the service gets from the sandbox:" }
         dl { @for (code, what) in SPECIAL_CODES { dt { code { (code) } } dd { (what) } } }
-        p { a href=(control::PATH) { "Make other things fail" } ": guild lists, sessions, the bot." }
+        p { a href=(control::PATH) { "Simulate other failures" } ": guild lists, sessions, the bot." }
     }
 }
 
@@ -198,11 +201,11 @@ fn sign_in(state: &SandboxState, code: &str) -> String {
 
 fn error(problem: &str) -> Reply {
     let body = html! {
-        h1 { "This does not work" }
+        h1 { "That didn't work" }
         p { (problem) }
         p { a href="/" { "Choose a person" } }
     };
-    reply::page(StatusCode::BAD_REQUEST, document("Something is wrong", &body))
+    reply::page(StatusCode::BAD_REQUEST, document("Error", &body))
 }
 
 pub(super) fn document(title: &str, body: &Markup) -> String {
@@ -217,7 +220,7 @@ pub(super) fn document(title: &str, body: &Markup) -> String {
             }
             body {
                 main {
-                    p class="tag" { "Sandbox: nobody here is real" }
+                    p class="tag" { "Sandbox: these people aren't real" }
                     (body)
                 }
             }

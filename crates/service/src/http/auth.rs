@@ -31,9 +31,9 @@ const CODE: HeaderName = HeaderName::from_static("idp-code");
 const VERIFIER: HeaderName = HeaderName::from_static("idp-code-verifier");
 const REDIRECT_URI: HeaderName = HeaderName::from_static("idp-redirect-uri");
 
-/// Get what a sign-in needs
+/// Get the sign-in parameters
 ///
-/// Everything a dashboard needs to send a user to the identity provider, so that the same build works with the sandbox and in
+/// What a dashboard needs to send a user to the identity provider. With it, the same build works with the sandbox and in
 /// production. The redirect address is the one for the page's own origin.
 #[utoipa::path(get, path = "/auth", operation_id = "getSignInOptions", tag = "dashboard",
     responses((status = 200, description = "Where to send the user", body = SignInOptions), Refusals))]
@@ -50,17 +50,15 @@ pub(super) async fn options(State(app): State<Arc<App>>, headers: HeaderMap) -> 
 
 /// Sign in
 ///
-/// Exchanges a code from the identity provider for a new session. A code works once. After `idp_rate_limited`, and after
-/// `idp_unavailable` with `Retry-After`, you can send the same code again once that time is over; after any other failure you
-/// need a new one.
+/// Exchanges a code from the identity provider for a new session. A code works once. After `idp_rate_limited`, or
+/// `idp_unavailable` with `Retry-After`, wait that long and send the same code again. After any other failure, get a new code.
 #[utoipa::path(post, path = "/auth", operation_id = "signIn", tag = "dashboard",
     params(("Idp-Code" = String, Header, min_length = 1, max_length = 512, pattern = "^[0-9A-Za-z._~-]+$",
             description = "The identity provider's OAuth 2.0 code."),
         ("Idp-Code-Verifier" = Option<String>, Header, min_length = 1, max_length = 512, pattern = "^[0-9A-Za-z._~-]+$",
             description = "PKCE's `code_verifier`, if the code was requested with a challenge."),
         ("Idp-Redirect-Uri" = Option<String>, Header,
-            description = "The redirect address that the code was requested with, for calls from a server: one of those in \
-            the service's `idp.redirect_uri`. Not needed if there is only one. A page's own `Origin` takes precedence.")),
+            description = "For servers: the redirect address the code was requested with, one of those in the service's `idp.redirect_uri`. Not needed if there is only one. A page's `Origin` takes precedence.")),
     responses((status = 200, description = "Signed in", body = NewSession),
         Refusals, IdpRefusals, SignInRefusals))]
 pub(super) async fn sign_in(
@@ -79,7 +77,7 @@ pub(super) async fn sign_in(
 
 /// Sign out
 ///
-/// Ends the token's session, and no other.
+/// Ends this session and no other.
 #[utoipa::path(delete, path = "/auth", operation_id = "signOut", tag = "dashboard", security(("session" = [])),
     responses((status = 200, description = "Signed out", body = Nothing), Refusals, TokenRefusals))]
 pub(super) async fn sign_out(

@@ -85,7 +85,7 @@ impl ApiError {
     }
 
     pub(super) fn body(&self, request_id: &str) -> Vec<u8> {
-        error::body(self.code, request_id, self.details.as_deref())
+        error::body(self.code, request_id, self.retry_seconds(), self.details.as_deref())
     }
 }
 

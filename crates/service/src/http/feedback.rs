@@ -14,7 +14,7 @@ use crate::app::App;
 
 /// List some feedback
 ///
-/// Up to five entries with 4 or 5 stars, chosen at random on each call.
+/// Up to five entries with 4 or 5 stars, picked at random for each call.
 #[utoipa::path(get, path = "/feedback", operation_id = "listFeedback", tag = "public",
     responses((status = 200, description = "Some feedback", body = Vec<FeedbackData>), Refusals, StoreRefusals))]
 pub(super) async fn list(State(app): State<Arc<App>>, context: RequestContext) -> Result<Response, ApiError> {

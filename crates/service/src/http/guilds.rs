@@ -26,12 +26,12 @@ use crate::views::guilds::{GuildsResponse, Listing};
 
 /// List your guilds
 ///
-/// All guilds that the session's user shares with the bot, by role (Owner first), then name. The provider's list behind it may
-/// be up to an hour old while the provider is down; see the `Age` header. Send `Cache-Control: no-cache` to ask the provider
-/// first, at most once every 10 seconds.
+/// The user's guilds that have the bot, ordered by role (Owner first) and name. While the provider is down, its list may be up to
+/// an hour old; the header `Age` says how old it is. Send `Cache-Control: no-cache` to refresh it first, at most once every 10
+/// seconds.
 #[utoipa::path(get, path = "/guilds", operation_id = "listGuilds", tag = "dashboard", security(("session" = [])),
     params(("Cache-Control" = Option<String>, Header, example = "no-cache",
-            description = "`no-cache` asks the identity provider first, at most once every 10 seconds per user.")),
+            description = "`no-cache` refreshes the list from the identity provider first, at most once every 10 seconds per user.")),
     responses((status = 200, description = "The guilds", body = Vec<GuildData>,
             headers(("Age" = u64))),
         Refusals, TokenRefusals, IdpRefusals))]
@@ -45,13 +45,13 @@ pub(super) async fn list(
 
 /// Get one guild
 ///
-/// One entry of `GET /guilds`. A guild that is unknown, does not have the bot or is not the user's is not found, and the answer
-/// does not say which. Use this in a backend that saves a guild's settings to check its caller's token; before important
-/// changes, send `Cache-Control: no-cache`.
+/// One entry of `GET /guilds`. A guild that is unknown, doesn't have the bot or isn't one of the user's is not found; the response
+/// does not say which. A backend that saves a guild's settings can check its caller's token with this, with
+/// `Cache-Control: no-cache` before important changes.
 #[utoipa::path(get, path = "/guilds/{id}", operation_id = "getGuild", tag = "dashboard", security(("session" = [])),
-    params(("id" = String, Path, example = "871203344918732833", description = "The guild's id."),
+    params(("id" = String, Path, example = "871203344918732833", description = "The guild's ID."),
         ("Cache-Control" = Option<String>, Header, example = "no-cache",
-            description = "`no-cache` asks the identity provider first, at most once every 10 seconds per user.")),
+            description = "`no-cache` refreshes the list from the identity provider first, at most once every 10 seconds per user.")),
     responses((status = 200, description = "The guild", body = GuildData,
             headers(("Age" = u64))),
         Refusals, GuildNotFound, TokenRefusals, IdpRefusals))]
@@ -69,14 +69,13 @@ pub(super) async fn show(
     Ok(respond(body, cached.age(app.clock.now())).into_response())
 }
 
-/// List the guilds to add the bot to
+/// List guilds to add the bot to
 ///
-/// The guilds that the user may manage and that are known not to have the bot, by name, each with the provider's page for
-/// adding the bot.
+/// The guilds the user can manage that don't have the bot yet, ordered by name, each with the provider's page for adding the bot.
 #[utoipa::path(get, path = "/guilds/invitable", operation_id = "listInvitableGuilds", tag = "dashboard",
     security(("session" = [])),
     params(("Cache-Control" = Option<String>, Header, example = "no-cache",
-            description = "`no-cache` asks the identity provider first, at most once every 10 seconds per user.")),
+            description = "`no-cache` refreshes the list from the identity provider first, at most once every 10 seconds per user.")),
     responses((status = 200, description = "The guilds", body = Vec<InvitableGuildData>,
             headers(("Age" = u64))),
         Refusals, TokenRefusals, IdpRefusals))]

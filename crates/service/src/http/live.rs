@@ -27,9 +27,9 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// Stream changes
 ///
-/// Server-Sent Events that say what to reload: `event: changed` with the topics `status`, `team`, `feedback` and `stats`. The
-/// first event names them all. A stream contains no data, so nothing is missed if it is reopened. There is at most one event
-/// per second, and a comment every 15 seconds. It does not end on its own. The schema is that of an event's data.
+/// Server-Sent Events that tell you what to fetch again: `event: changed` with the topics `status`, `team`, `feedback` and `stats`. The
+/// first event names all of them. The stream carries no data itself, so you miss nothing when you reconnect. There is at most one
+/// event per second, and a comment every 15 seconds. It doesn't end by itself. The schema describes the data of an event.
 #[utoipa::path(get, path = "/live", operation_id = "streamChanges", tag = "public",
     responses((status = 200, description = "A stream of events", body = Changes, content_type = "text/event-stream"),
         Refusals, LiveRefusals))]
@@ -37,10 +37,10 @@ pub(super) async fn public(State(app): State<Arc<App>>, context: RequestContext)
     open(&app, &context, None).await
 }
 
-/// Stream changes for the user
+/// Stream the user's changes
 ///
-/// The same as `GET /live`, plus the topics `guilds`, `sessions` and `me`. It does not count as a use of the session, and ends
-/// with it, after `event: ended`. A browser's `EventSource` cannot send the `Token` header, so read the stream with `fetch`.
+/// Like `GET /live`, with the topics `guilds`, `sessions` and `me` as well. It doesn't count as using the session, and it ends with
+/// the session, after `event: ended`. A browser's `EventSource` can't send the header `Token`: read the stream with `fetch`.
 #[utoipa::path(get, path = "/me/live", operation_id = "streamMyChanges", tag = "dashboard", security(("session" = [])),
     responses((status = 200, description = "A stream of events", body = UserChanges, content_type = "text/event-stream"),
         Refusals, TokenRefusals, UserLiveRefusals))]

@@ -14,7 +14,7 @@ use crate::app::App;
 
 /// Get the signed-in user
 ///
-/// The session's user as of their last sign-in, the session and when it ends, and the user's permissions from the team's roster.
+/// The user as of their last sign-in, the session and when it expires, and the permissions the team roster grants the user.
 #[utoipa::path(get, path = "/me", operation_id = "getMe", tag = "dashboard", security(("session" = [])),
     responses((status = 200, description = "The user and the session", body = Me), Refusals, TokenRefusals))]
 pub(super) async fn show(State(app): State<Arc<App>>, session: UserSession) -> Result<Success<Me>, ApiError> {

@@ -21,17 +21,18 @@ use crate::views::compressible::CompressibleBody;
 const DESCRIPTION: &str = "\
 The backend of a chat bot's dashboard and website.
 
-Every answer comes in an envelope of `code`, `message` and `data`, and the HTTP status equals `code`. In an error, `data.error` is a stable \
-code to program against, and `data.request_id` names the request in the service's log. Only live streams and this document come without one.
+Every response is an envelope of `code`, `message` and `data`; the HTTP status equals `code`. In an error, `message` is for people and \
+may change, `data.error` is a stable code for programs, and `data.request_id` identifies the request in the service's log. Only live \
+streams and this document have no envelope.
 
-A dashboard signs its user in with `POST /auth` and sends the token it gets in the `Token` header. `HEAD` works wherever `GET` \
-does. Query parameters and bodies that are not described here are ignored. IDs are strings, because they do not fit into a \
-JavaScript number; times are epoch seconds.";
+A dashboard signs its user in with `POST /auth` and then sends the token it gets in the header `Token`. `HEAD` works wherever `GET` \
+does. Query parameters and bodies that are not described here are ignored. IDs are strings, because they don't fit in a JavaScript \
+number; times are epoch seconds.";
 
 const TAGS: [(&str, &str); 4] = [
-    ("public", "Public data, which anyone may read from any page, without credentials."),
-    ("dashboard", "Signing in, and what a signed-in user sees. Only pages from the configured origins may call it."),
-    ("bot", "The feed, which the bot uses to report its guilds, premium, feedback, team and health."),
+    ("public", "Data that anyone can read, from any page, without credentials."),
+    ("dashboard", "Signing in and the signed-in user's data. Browsers can call it only from the configured origins."),
+    ("bot", "The feed, through which the bot reports its guilds, premium, feedback, team and health."),
     ("operations", "For load balancers and developer tools."),
 ];
 
@@ -54,11 +55,11 @@ pub(crate) fn describe() -> OpenApi {
     document.merge(super::routes::route_table(false).document);
     document.tags = Some(TAGS.map(tag).into());
     document::complete(&mut document);
-    let token = ApiKey::Header(ApiKeyValue::with_description("Token", "The session token of `POST /auth`."));
+    let token = ApiKey::Header(ApiKeyValue::with_description("Token", "The session token from `POST /auth`."));
     let key = HttpBuilder::new()
         .scheme(HttpAuthScheme::Bearer)
         .bearer_format("bck_…")
-        .description(Some("A bot's key, created with `bot-companion key create`."));
+        .description(Some("A bot key, created with `bot-companion key create`."));
     let components = document.components.get_or_insert_default();
     components.add_security_scheme("session", SecurityScheme::ApiKey(token));
     components.add_security_scheme("bot", SecurityScheme::Http(key.build()));
@@ -73,7 +74,7 @@ fn tag((name, description): (&str, &str)) -> Tag {
 fn servers() -> [Server; 2] {
     let host = ServerVariableBuilder::new()
         .default_value("bot-companion.example")
-        .description(Some("The host of your service, with its port and base path if it has them."));
+        .description(Some("Your service's host name, plus its port and base path if it has them."));
     [
         ServerBuilder::new()
             .url("http://127.0.0.1:8080")
@@ -85,7 +86,7 @@ fn servers() -> [Server; 2] {
 
 /// Get this document
 ///
-/// The description of this API in OpenAPI 3.1, without an envelope.
+/// This OpenAPI 3.1 document, without an envelope.
 #[utoipa::path(get, path = "/openapi.json", operation_id = "getOpenApiDocument", tag = "operations",
     responses((status = 200, description = "The document", body = OpenApiDocument), Refusals))]
 pub(super) async fn show(headers: HeaderMap) -> Response {

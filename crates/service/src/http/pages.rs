@@ -160,15 +160,16 @@ pub(super) async fn asset(Path(file): Path<String>, headers: HeaderMap) -> Resul
     Ok(response)
 }
 
-/// Makes a page of a response that is an error.
+/// Renders an error response as a page.
 pub(super) fn show_error(
     response: &mut Response,
     app: &App,
-    code: ErrorCode,
+    refusal: &ApiError,
     asked: &HeaderMap,
     context: &RequestContext,
 ) {
-    *response.body_mut() = site::error_page::page(&app.site, language(asked), code, context.id()).into();
+    let page = site::error_page::page(&app.site, language(asked), refusal.code, refusal.retry_seconds(), context.id());
+    *response.body_mut() = page.into();
     add_page_headers(response.headers_mut(), app);
 }
 

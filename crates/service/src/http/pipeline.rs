@@ -130,7 +130,7 @@ impl HttpService {
                     response.headers_mut().insert(header::CONTENT_TYPE, JSON);
                     *response.body_mut() = refusal.body(context.id()).into();
                 }
-                ErrorFormat::Page => pages::show_error(&mut response, &self.app, refusal.code, &headers, &context),
+                ErrorFormat::Page => pages::show_error(&mut response, &self.app, &refusal, &headers, &context),
             }
             ends_connection = refusal.ends_connection();
         }

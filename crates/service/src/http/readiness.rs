@@ -19,10 +19,10 @@ const RESTART_TIME: Duration = Duration::from_secs(5);
 
 /// Check readiness
 ///
-/// For load balancers: 200 while this process takes requests, 503 `draining` as soon as it was asked to stop. It ignores the
-/// store on purpose: all replicas share it, and taking all of them out of rotation would help nobody.
+/// For load balancers: 200 while this process accepts requests, 503 `draining` once it is shutting down. It deliberately ignores
+/// the store: all replicas share it, so taking them all out of service would not help.
 #[utoipa::path(get, path = "/ready", operation_id = "getReadiness", tag = "operations",
-    responses((status = 200, description = "Requests are taken", body = Readiness), ReadinessRefusals))]
+    responses((status = 200, description = "Ready", body = Readiness), ReadinessRefusals))]
 pub(super) async fn show(State(app): State<Arc<App>>) -> Result<Success<Readiness>, ApiError> {
     if app.is_shutting_down() {
         Err(ApiError::new(ErrorCode::Draining).after(RESTART_TIME))

@@ -19,7 +19,7 @@ use crate::app::App;
 
 /// List your sessions
 ///
-/// All sessions of the user, newest first.
+/// The user's sessions, newest first.
 #[utoipa::path(get, path = "/sessions", operation_id = "listSessions", tag = "dashboard", security(("session" = [])),
     responses((status = 200, description = "The sessions", body = Vec<SessionData>), Refusals, TokenRefusals))]
 pub(super) async fn list(
@@ -33,7 +33,7 @@ pub(super) async fn list(
 
 /// End all your sessions
 ///
-/// Signs the user out everywhere: ends every session, including the one that makes the request.
+/// Signs the user out everywhere. This also ends the calling session.
 #[utoipa::path(delete, path = "/sessions", operation_id = "endAllSessions", tag = "dashboard", security(("session" = [])),
     responses((status = 200, description = "All ended", body = Nothing), Refusals, TokenRefusals))]
 pub(super) async fn end_all(
@@ -52,9 +52,9 @@ pub(super) async fn end_all(
 
 /// End one of your sessions
 ///
-/// Ends one session of the user, like the one on a lost device.
+/// Ends one of the user's sessions, for example on a lost device.
 #[utoipa::path(delete, path = "/sessions/{id}", operation_id = "endSession", tag = "dashboard", security(("session" = [])),
-    params(("id" = String, Path, example = "5Txg0sEHwN9s0CHB", description = "The session's id, from `GET /sessions`.")),
+    params(("id" = String, Path, example = "5Txg0sEHwN9s0CHB", description = "The session's ID, from `GET /sessions`.")),
     responses((status = 200, description = "Ended", body = Nothing), Refusals, SessionNotFound, TokenRefusals))]
 pub(super) async fn end_one(
     State(app): State<Arc<App>>,

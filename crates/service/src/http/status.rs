@@ -22,10 +22,9 @@ const OLDEST_SENT: f64 = 3600.0 * 1000.0;
 
 /// Get the status
 ///
-/// Whether the API is online, its version and latency, and the health of the bot and its shards.
+/// The API's version and latency, and the health of the bot and its shards.
 #[utoipa::path(get, path = "/", operation_id = "getStatus", tag = "public",
-    params(("Sent-Epoch" = Option<String>, Header, example = "1800000000.25", description = "When the request was sent, in \
-    epoch seconds; the answer then includes the latency. Anything else is ignored.")),
+    params(("Sent-Epoch" = Option<String>, Header, example = "1800000000.25", description = "When the request was sent, in epoch seconds; the response then has the latency. Anything else is ignored.")),
     responses((status = 200, description = "The status", body = StatusData), Refusals, StoreRefusals))]
 pub(super) async fn show(
     State(app): State<Arc<App>>,

@@ -9,8 +9,9 @@ use aws_lc_rs::digest;
 use crate::views::compressible::CompressibleBody;
 
 /// Name, media type and content of each file.
-const FILES: [(&str, &str, &[u8]); 6] = [
+const FILES: [(&str, &str, &[u8]); 7] = [
     ("style.css", "text/css; charset=utf-8", include_bytes!("assets/style.css")),
+    ("times.js", "text/javascript; charset=utf-8", include_bytes!("assets/times.js")),
     ("live.js", "text/javascript; charset=utf-8", include_bytes!("assets/live.js")),
     ("dashboard.js", "text/javascript; charset=utf-8", include_bytes!("assets/dashboard.js")),
     // The package `@bot-companion/web`, as `sdk/web` builds it for pages without a bundler.

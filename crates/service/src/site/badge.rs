@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use serde::Serialize;
 
 use super::Language;
-use super::layout::grouped;
+use super::numbers::grouped;
 use crate::views::site::SiteFacts;
 
 /// A badge: a label, what it says, and a colour.

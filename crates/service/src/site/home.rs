@@ -5,7 +5,9 @@ use domain::history::BotState;
 use domain::{Health, Stats, TeamMember, Time};
 use maud::{Markup, html};
 
-use super::layout::{PageFrame, Section, grouped};
+use super::calendar::TimeFormat;
+use super::layout::{PageFrame, Section};
+use super::numbers::{decimal, grouped};
 use super::{Language, Site, role_colours};
 use crate::views::site::SiteFacts;
 
@@ -68,10 +70,10 @@ fn state(frame: &PageFrame<'_>, health: &Health, now: Time) -> Markup {
     };
     let detail = match (state, health.report_age(now)) {
         (None, _) | (_, None) => None,
-        (Some(BotState::Down), Some(age)) => Some((words.last_heard)(&(shared.ago)(age))),
+        (Some(BotState::Down), Some(age)) => Some((words.last_seen)(&(shared.ago)(age))),
         (Some(_), _) => {
             let since = Time::from_seconds(health.summary(now).uptime.epoch);
-            Some((words.up_since)(&(shared.span)(now.since(since))))
+            Some((shared.up_for)(now.since(since)))
         }
     };
     html! {
@@ -113,13 +115,13 @@ fn numbers(frame: &PageFrame<'_>, stats: Stats) -> Markup {
         section aria-labelledby="numbers" {
             h2 id="numbers" { (words.numbers) }
             dl class="numbers" {
-                (number(&shown(stats.guilds), words.servers))
-                (number(&shown(stats.members), words.members))
-                (number(&shown(stats.shards), words.shards))
+                (number(&shown(stats.guilds), (words.servers)(stats.guilds)))
+                (number(&shown(stats.members), (words.members)(stats.members)))
+                (number(&shown(stats.shards), (words.shards)(stats.shards)))
                 @if let Some(average) = stats.ratings.average() {
                     div class="card number" {
                         dt { (words.rating) " · " ((words.ratings)(stats.ratings.count, &shown(stats.ratings.count))) }
-                        dd { (format!("{average:.1}").replace('.', &all.shared.decimal.to_string())) }
+                        dd { (decimal(average, all)) }
                     }
                 }
             }
@@ -152,7 +154,8 @@ fn reviews(frame: &PageFrame<'_>, reviews: &[FeedbackEntry], now: Time) -> Marku
                             span {
                                 bdi { (review.submitter.name) }
                                 " "
-                                time class="quiet" datetime=(written.iso8601()) { ((shared.ago)(now.since(written))) }
+                                time class="quiet" datetime=(written.iso8601()) data-format="ago"
+                                    title=(TimeFormat::Date.utc(frame.words(), written)) { ((shared.ago)(now.since(written))) }
                             }
                         }
                     }

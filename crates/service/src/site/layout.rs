@@ -46,7 +46,7 @@ impl PageFrame<'_> {
         let title = if title.is_empty() { name.clone() } else { format!("{title} · {name}") };
         html! {
             (DOCTYPE)
-            html lang=(language.tag()) data-base=(site.base_path) {
+            html lang=(language.tag()) data-base=(site.base_path) data-times=[self.times()] {
                 head {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
@@ -62,6 +62,7 @@ impl PageFrame<'_> {
                     link rel="icon" href=(self.icon());
                     link rel="stylesheet" href=(site.path(&assets::path("style.css")));
                     link rel="alternate" type="application/atom+xml" href=(site.path("/site/incidents.atom")) title=(words.status);
+                    @if let Some(times) = self.times() { script type="module" src=(times) {} }
                     @for script in self.scripts {
                         script type="module" src=(site.path(&assets::path(script))) {}
                     }
@@ -84,6 +85,13 @@ impl PageFrame<'_> {
     pub(super) fn icon(&self) -> String {
         let path = if self.site.icon.is_some() { "/site/icon".to_owned() } else { assets::path("icon.svg") };
         self.site.path(&path)
+    }
+
+    /// The address of the script that writes times in the visitor's zone, for pages that have some. Other scripts import it; they
+    /// cannot know its address, which holds a hash.
+    fn times(&self) -> Option<String> {
+        let has_times = !self.live.is_empty() || self.scripts.contains(&"dashboard.js");
+        has_times.then(|| self.site.path(&assets::path("times.js")))
     }
 
     fn path(&self) -> &'static str {
@@ -153,34 +161,6 @@ impl PageFrame<'_> {
                     p { (words.made_with) " " (Version::NAME) }
                 }
             }
-        }
-    }
-}
-
-/// A number with its thousands apart, as the language writes it.
-pub(super) fn grouped(number: u64, words: &Words) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(words.shared.thousands);
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn thousands_are_apart() {
-        for (number, english, german) in
-            [(0, "0", "0"), (999, "999", "999"), (1_000, "1,000", "1.000"), (12_345_678, "12,345,678", "12.345.678")]
-        {
-            assert_eq!(grouped(number, Language::English.words()), english);
-            assert_eq!(grouped(number, Language::German.words()), german);
         }
     }
 }

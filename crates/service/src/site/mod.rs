@@ -11,6 +11,7 @@ pub mod home;
 pub mod icon;
 pub mod language;
 mod layout;
+mod numbers;
 mod picture;
 pub mod reference;
 mod rendered;
@@ -78,7 +79,7 @@ impl Site {
         self.icon.as_ref().map(|icon| (icon.media_type, &icon.body))
     }
 
-    /// How the bot does; `None` if that is not known.
+    /// The state of the bot; `None` if it is not known.
     pub fn observe(&self, health: &Health, now: Time) -> Option<Observation> {
         observe(health, self.listening_since, now)
     }

@@ -1,4 +1,4 @@
-//! `/site/status`: is the bot up, and how has it been.
+//! `/site/status`: the bot's status, uptime and incidents.
 
 mod atom;
 mod availability;
@@ -17,9 +17,10 @@ use domain::saturating;
 use domain::{Health, Time};
 use maud::{Markup, html};
 
-use super::calendar::CalendarTime;
+use super::calendar::TimeFormat;
 use super::home::shape_of;
-use super::layout::{PageFrame, Section, grouped};
+use super::layout::{PageFrame, Section};
+use super::numbers::{decimal, grouped};
 use super::words::Words;
 use super::{Language, Site};
 use crate::views::spliced::SplicedBody;
@@ -51,7 +52,7 @@ pub struct SharedStatusPage {
 struct StatusPage<'a> {
     frame: PageFrame<'a>,
     facts: StatusFacts<'a>,
-    /// How the bot does; `None` if that is not known.
+    /// The bot's state; `None` if it is not known.
     seen: Option<Observation>,
     shards: Vec<ShardNow>,
 }
@@ -84,13 +85,12 @@ fn render(site: &Site, language: Language, facts: &StatusFacts<'_>, shards: Vec<
         live: "status",
     };
     let page = StatusPage { frame, facts: *facts, seen: site.observe(facts.health, facts.now), shards };
-    let time = facts.now.iso8601();
-    let time = time.get(11..19).unwrap_or_default();
+    let now = TimeFormat::Seconds.element(page.words(), facts.now);
     page.frame.page(&html! {
         div class="wide stack status" {
             div class="page-head" {
                 h1 { (title) }
-                p class="quiet" { time datetime=(facts.now.iso8601()) { ((page.words().status.as_of)(time)) } }
+                p class="quiet" { ((page.words().status.as_of)(&now)) }
             }
             (page.announcements())
             (page.state())
@@ -123,14 +123,12 @@ impl StatusPage<'_> {
     }
 
     fn announcement(&self, announcement: &Announcement) -> Markup {
-        let posted = long_moment(self.words(), announcement.posted);
+        let posted = TimeFormat::Date.element(self.words(), announcement.posted);
         html! {
             article class="card announcement" {
                 h2 dir="auto" { (announcement.title) }
                 @if !announcement.text.is_empty() { p class="lines" dir="auto" { (announcement.text) } }
-                p class="quiet" {
-                    time datetime=(announcement.posted.iso8601()) { ((self.words().status.posted)(&posted)) }
-                }
+                p class="quiet" { ((self.words().status.posted)(&posted)) }
             }
         }
     }
@@ -140,25 +138,27 @@ impl StatusPage<'_> {
         let (home, words, shared) = (&self.words().home, &self.words().status, &self.words().shared);
         let now = self.facts.now;
         let ago = |since: Time| (shared.ago)(now.since(since));
+        let when = |since: Time| TimeFormat::Moment.element(self.words(), since);
+        let plain = |text: &str| html! { (text) };
         let (shape, title, known, todo) = match &self.seen {
             Some(Observation { state: BotState::Up, shard_count, .. }) => {
-                let span = self.up_since().map(|since| (shared.span)(now.since(since)));
-                ("up", home.up, (words.all_report)(*shard_count, span.as_deref()), words.todo_up)
+                let span = self.up_since().map(|since| (shared.up_for)(now.since(since)));
+                ("up", home.up, plain(&(words.all_online)(*shard_count, span.as_deref())), words.todo_up)
             }
             Some(seen @ Observation { state: BotState::Partial, silent, shard_count, .. }) => {
                 let since = self.trouble_since(seen);
-                let known = (words.some_silent)(*silent, *shard_count, &moment(self.words(), since), &ago(since));
+                let known = (words.some_offline)(*silent, *shard_count, &when(since), &ago(since));
                 ("partial", home.partly_up, known, words.todo_partial)
             }
             Some(seen @ Observation { state: BotState::Down, .. }) => {
                 let since = self.trouble_since(seen);
-                let known = (words.nothing_heard)(&moment(self.words(), since), &ago(since));
+                let known = (words.no_reports)(&when(since), &ago(since));
                 ("down", home.down, known, words.todo_down)
             }
             None if self.shards.is_empty() => {
-                ("unknown", home.unknown, words.never_reported.to_owned(), words.todo_unknown)
+                ("unknown", home.unknown, plain(words.never_reported), words.todo_unknown)
             }
-            None => ("unknown", shared.unknown, words.just_started.to_owned(), words.todo_unknown),
+            None => ("unknown", words.status_unknown, plain(words.just_started), words.todo_unknown),
         };
         html! {
             section class={ "card state " (shape) } aria-live="polite" {
@@ -198,9 +198,9 @@ impl StatusPage<'_> {
                 (words.uptime, (all.shared.span)(self.facts.now.since(started)))
             }),
             (!self.shards.is_empty())
-                .then(|| (words.shards_reporting, (words.of)(&count(self.count_up()), &count(shards)))),
+                .then(|| ((words.shards_up)(shards), (words.of)(&count(self.count_up()), &count(shards)))),
             latency.map(|latency| (words.average_latency, milliseconds(latency))),
-            (summary.memory > 0.0).then(|| (words.memory, megabytes(summary.memory, all.shared.decimal))),
+            (summary.memory > 0.0).then(|| (words.memory, megabytes(summary.memory, all))),
             Some((words.version, Version::NAME.to_owned())),
         ];
         html! {
@@ -216,27 +216,15 @@ impl StatusPage<'_> {
     }
 }
 
-/// "15 Nov, 23:17 UTC"
-fn moment(words: &Words, time: Time) -> String {
-    let at = CalendarTime::of(time);
-    format!("{}, {} UTC", (words.status.day)(&at), at.time)
-}
-
-/// "15 Nov 2026, 23:17 UTC"
-fn long_moment(words: &Words, time: Time) -> String {
-    let at = CalendarTime::of(time);
-    format!("{}, {} UTC", (words.status.date)(&at), at.time)
-}
-
 /// "41 ms"
 fn milliseconds(latency: f64) -> String {
     format!("{latency:.0} ms")
 }
 
 /// "123.4 MB", or "1.2 GB"
-fn megabytes(megabytes: f64, decimal: char) -> String {
+fn megabytes(megabytes: f64, words: &Words) -> String {
     let (number, unit) = if megabytes < 1_000.0 { (megabytes, "MB") } else { (megabytes / 1_000.0, "GB") };
-    format!("{number:.1} {unit}").replace('.', &decimal.to_string())
+    format!("{} {unit}", decimal(number, words))
 }
 
 const fn minutes(span: Duration) -> u64 {
@@ -249,8 +237,8 @@ mod tests {
 
     #[test]
     fn sizes_have_the_unit_that_fits() {
-        assert_eq!(megabytes(123.44, '.'), "123.4 MB");
-        assert_eq!(megabytes(1_550.0, ','), "1,6 GB");
+        assert_eq!(megabytes(123.44, Language::English.words()), "123.4 MB");
+        assert_eq!(megabytes(1_550.0, Language::German.words()), "1,6 GB");
         assert_eq!(milliseconds(41.5), "42 ms");
     }
 }

@@ -199,10 +199,16 @@ impl Answer {
 
     /// The stable code of an error, after checking what holds for every error.
     pub fn error(&self) -> String {
-        let data = self.data();
+        let envelope = self.envelope();
+        let data = &envelope["data"];
         assert!(self.status >= 400, "no error: {}", self.text());
         assert_eq!(data["request_id"], self.header("x-request-id"), "one id in body and header");
         assert_eq!(self.header("cache-control"), "no-store");
+        if self.has("retry-after") {
+            let seconds = self.header("retry-after");
+            let wait = format!(" again in {seconds} {}.", if seconds == "1" { "second" } else { "seconds" });
+            assert!(envelope["message"].as_str().unwrap().ends_with(&wait), "{wait}: {envelope}");
+        }
         data["error"].as_str().unwrap().to_owned()
     }
 

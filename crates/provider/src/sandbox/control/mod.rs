@@ -131,7 +131,7 @@ impl Control {
     }
 
     fn service(&self) -> Result<&Arc<dyn ServiceSwitches>, String> {
-        self.service.get().ok_or_else(|| "This sandbox runs without a service, so this cannot be switched.".to_owned())
+        self.service.get().ok_or_else(|| "This sandbox runs without a service, so this switch doesn't work.".to_owned())
     }
 
     /// All switches with their positions.
@@ -163,7 +163,7 @@ impl Control {
             (Switch::RateLimited, _) => return self.service()?.set_rate_limited(to).await,
             (Switch::Overloaded, _) => return self.service()?.set_overloaded(to).await,
             (Switch::Blocked, Some(person)) => return self.service()?.set_blocked(person.id, to).await,
-            (Switch::Blocked, None) => return Err("Say who is blocked.".to_owned()),
+            (Switch::Blocked, None) => return Err("Name the person to block.".to_owned()),
             _ => {}
         }
         let affected: Vec<&Person> =

@@ -23,24 +23,23 @@ pub(super) fn list(
 ) -> Reply {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("127.0.0.1:8081");
     let body = html! {
-        h1 { "Make it fail" }
+        h1 { "Simulate failures" }
         p {
-            "What your dashboard does when things go wrong. Each switch shows in the next answer of the service, and so does switching \
-             it off."
+            "See what your dashboard does when things go wrong. Each switch takes effect with the service's next response, on or off."
         }
         @if let Some((_, problem)) = problem { p class="problem" role="alert" { (problem) } }
         form method="post" action=(PATH) {
             p {
-                "On now: " strong { (summary(on)) } ". " button name="to" value="all-off" { "Switch everything off" }
+                "On now: " strong { (summary(on)) } ". " button name="to" value="all-off" { "Turn everything off" }
             }
         }
         @for switch in Switch::ALL { (section(people, switch.about(), on.get(&switch), host)) }
-        h2 { "Once" }
+        h2 { "One-time actions" }
         @for act in Act::ALL { (once(people, act.about(), host)) }
-        p { a href="/" { "Choose a person to sign in as" } }
+        p { a href="/" { "Choose who to sign in as" } }
     };
     let status = problem.map_or(StatusCode::OK, |(status, _)| status);
-    reply::form_page(status, document("Make it fail", &body))
+    reply::form_page(status, document("Simulate failures", &body))
 }
 
 fn summary(on: &Positions) -> String {
@@ -64,13 +63,13 @@ fn section(people: &[Person], about: About, reach: Option<&Reach>, host: &str) -
             h3 { (about.title) " " span class={ "state" @if reach.is_some() { " on" } } { (state) } }
             p class="soft" { (about.shows) }
             @if reach.is_some_and(|reach| reach.everybody) {
-                (form(about, &html! {}, "off", "Switch off"))
+                (form(about, &html! {}, "off", "Turn off"))
             } @else {
                 @for name in reach.iter().flat_map(|reach| &reach.people) {
                     @let hidden = html! { input type="hidden" name="person" value=(name); };
-                    (form(about, &hidden, "off", &format!("Switch off for {name}")))
+                    (form(about, &hidden, "off", &format!("Turn off for {name}")))
                 }
-                (form(about, &chooser(people, about), "on", "Switch on"))
+                (form(about, &chooser(people, about), "on", "Turn on"))
             }
             p { code { "curl -X PUT http://" (host) (PATH) "/" (about.name) (person) } }
         }
@@ -82,7 +81,7 @@ fn once(people: &[Person], about: About, host: &str) -> Markup {
         section id=(about.name) {
             h3 { (about.title) }
             p class="soft" { (about.shows) }
-            (form(about, &chooser(people, about), "now", "Do it"))
+            (form(about, &chooser(people, about), "now", "Do it now"))
             p { code { "curl -X POST http://" (host) (PATH) "/" (about.name) "/owner" } }
         }
     }

@@ -23,7 +23,7 @@ pub(in crate::sandbox) async fn answer(state: &SandboxState, head: &Parts, body:
     let rest = head.uri.path().strip_prefix(PATH).unwrap_or_default();
     let reading = matches!(head.method, Method::GET | Method::HEAD);
     if !reading && !is_from_here(&head.headers) {
-        let why = "Switches are for the sandbox's own page and for command lines; a page elsewhere cannot use them.";
+        let why = "Only the sandbox's own page and command-line tools can use the switches, not other pages.";
         return refuse((StatusCode::FORBIDDEN, why.to_owned()));
     }
     let people = state.people.lock().clone();
@@ -68,7 +68,7 @@ async fn changed(state: &SandboxState, people: &[Person], method: &Method, rest:
     let to = match *method {
         Method::PUT => true,
         Method::DELETE => false,
-        _ => return Err(wrong_method("PUT to switch it on, DELETE to switch it off")),
+        _ => return Err(wrong_method("PUT to turn it on or DELETE to turn it off")),
     };
     turn(state, people, switch, person, to).await?;
     let on = state.control.positions(people).await.map_err(|problem| (StatusCode::SERVICE_UNAVAILABLE, problem))?;
@@ -107,7 +107,7 @@ async fn turn(
     let About { name, target, .. } = switch.about();
     match (target, person) {
         (Target::Everybody, Some(_)) => {
-            return Err((StatusCode::BAD_REQUEST, format!("{name} is for everybody: leave the person out.")));
+            return Err((StatusCode::BAD_REQUEST, format!("{name} applies to everybody. Leave the person out.")));
         }
         (Target::Person, None) => return Err(nobody_named(name, people)),
         _ => {}
@@ -124,17 +124,17 @@ async fn perform(state: &SandboxState, what: Act, person: Option<&Person>) -> Re
 
 fn find<'a>(people: &'a [Person], name: &str) -> Result<&'a Person, NotSwitched> {
     let found = people.iter().find(|person| person.name == name);
-    found.ok_or_else(|| (StatusCode::NOT_FOUND, format!("There is nobody of that name; there are {}.", names(people))))
+    found.ok_or_else(|| (StatusCode::NOT_FOUND, format!("There's no one with that name. There are {}.", names(people))))
 }
 
 fn nobody_named(what: &str, people: &[Person]) -> NotSwitched {
-    (StatusCode::BAD_REQUEST, format!("Say for whom: {PATH}/{what}/PERSON. There are {}.", names(people)))
+    (StatusCode::BAD_REQUEST, format!("Name a person: {PATH}/{what}/PERSON. There are {}.", names(people)))
 }
 
 fn unknown(name: &str) -> NotSwitched {
     let all = Switch::ALL.map(|switch| switch.about().name).into_iter().chain(Act::ALL.map(|act| act.about().name));
     let known = all.collect::<Vec<_>>().join(", ");
-    (StatusCode::NOT_FOUND, format!("There is no switch “{name}”; there are {known}."))
+    (StatusCode::NOT_FOUND, format!("There's no switch “{name}”. There are {known}."))
 }
 
 fn names(people: &[Person]) -> String {

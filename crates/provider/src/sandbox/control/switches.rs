@@ -71,75 +71,75 @@ impl Switch {
                 "guilds-fail",
                 "The guild list fails",
                 Target::Either,
-                "GET /guilds answers 502 idp_unavailable. The service forgets the good list that it has; signing in still works.",
+                "GET /guilds returns 502 idp_unavailable. The service forgets its last good list. Signing in still works.",
             ),
             Self::GuildsStale => (
                 "guilds-stale",
                 "The guild list is stale",
                 Target::Either,
-                "GET /guilds answers 200 with the last good list, which counts as 15 minutes old, and Age tells that; it cannot be \
-                 refreshed. Somebody who signs in now gets one good list, whose Age grows.",
+                "GET /guilds returns 200 with the last good list, which counts as 15 minutes old (see Age) and can't be refreshed. \
+                 Anyone who signs in now gets one good list, whose Age grows.",
             ),
             Self::GuildsSlow => (
                 "guilds-slow",
                 "The guild list is slow",
                 Target::Either,
-                "The next GET /guilds takes 4 seconds, then answers 200. The list is then stored; switch again for another slow one.",
+                "The next GET /guilds takes 4 seconds, then returns 200. The list is then stored; turn it on again for another slow one.",
             ),
             Self::GuildsHang => (
                 "guilds-hang",
-                "The guild list never comes",
+                "The guild list times out",
                 Target::Either,
-                "GET /guilds answers 504 idp_timeout after 8 seconds, and for the next 15 seconds at once.",
+                "GET /guilds returns 504 idp_timeout after 8 seconds, then immediately for the next 15 seconds.",
             ),
             Self::ProviderDown => (
                 "provider-down",
                 "The provider is down",
                 Target::Everybody,
-                "POST /auth and GET /guilds answer 502 idp_unavailable; after five failures in a row with Retry-After.",
+                "POST /auth and GET /guilds return 502 idp_unavailable, with Retry-After after five failures in a row.",
             ),
             Self::ProviderLimits => (
                 "provider-limits",
-                "The provider limits the service (429)",
+                "The provider rate-limits the service (429)",
                 Target::Everybody,
-                "POST /auth and GET /guilds answer 503 idp_rate_limited with Retry-After.",
+                "POST /auth and GET /guilds return 503 idp_rate_limited with Retry-After.",
             ),
             Self::ProviderHangs => (
                 "provider-hangs",
-                "The provider does not answer",
+                "The provider doesn't respond",
                 Target::Everybody,
-                "POST /auth answers 504 idp_timeout after 12 seconds, GET /guilds after 8.",
+                "POST /auth returns 504 idp_timeout after 12 seconds, GET /guilds after 8.",
             ),
             Self::ProviderRefuses => (
                 "provider-refuses",
-                "The provider refuses the service's credentials",
+                "The provider rejects the service's credentials",
                 Target::Everybody,
-                "POST /auth answers 502 idp_misconfigured.",
+                "POST /auth returns 502 idp_misconfigured.",
             ),
             Self::Blocked => (
                 "blocked",
-                "Somebody is blocked",
+                "A person is blocked",
                 Target::Person,
-                "Their sessions end (401 token_invalid), and POST /auth answers 403 user_blocked.",
+                "Their sessions end (401 token_invalid), and POST /auth returns 403 user_blocked.",
             ),
             Self::BotOffline => (
                 "bot-offline",
                 "The bot is offline",
                 Target::Everybody,
-                "GET / answers 200 with uptime.readable \"offline\", uptime.epoch 0 and memory 0; the shards keep their last records.",
+                "GET / returns 200 with uptime.readable \"offline\", uptime.epoch 0 and memory 0. The shards keep their last records.",
             ),
             Self::RateLimited => (
                 "rate-limited",
                 "Too many requests",
                 Target::Everybody,
-                "Every call but those of the bot answers 429 rate_limited; Retry-After counts down from 30, then it is over by itself.",
+                "Every call except the bot's returns 429 rate_limited. Retry-After counts down from 30, then it ends by itself.",
             ),
             Self::Overloaded => (
                 "overloaded",
                 "The service is overloaded",
                 Target::Everybody,
-                "What is not answered from memory, such as POST /auth and GET /me, answers 503 overloaded with Retry-After. A browser's \
-                 preflights fail too, as they would.",
+                "Calls that aren't answered from memory, like POST /auth and GET /me, return 503 overloaded with Retry-After. So do a \
+                 browser's preflights, as in a real overload.",
             ),
         };
         About { name, title, target, shows }
@@ -157,14 +157,14 @@ impl Act {
         let (name, title, shows) = match self {
             Self::EndSessions => (
                 "end-sessions",
-                "Sessions expire",
-                "All sessions of this person end: every call with their token answers 401 token_invalid. They can sign in again.",
+                "All sessions end",
+                "All of this person's sessions end: every call with their token returns 401 token_invalid. They can sign in again.",
             ),
             Self::WithdrawConsent => (
                 "withdraw-consent",
-                "Consent is taken back",
-                "This person removes the application at the provider. Their next GET /guilds finds that out: it answers 401 \
-                 token_invalid, and all their sessions end. They can sign in again.",
+                "Consent is withdrawn",
+                "This person removes the application at the provider. Their next GET /guilds notices: it returns 401 token_invalid, and \
+                 all their sessions end. They can sign in again.",
             ),
         };
         About { name, title, target: Target::Person, shows }

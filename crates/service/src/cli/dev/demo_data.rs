@@ -134,14 +134,14 @@ pub(super) fn team() -> Roster {
 pub(super) fn feedback(now: Time) -> Vec<Feedback> {
     let said: [(u64, &str, u8, &str); 9] = [
         (MANAGER, "inez_brandt", 5, "Set up in ten minutes, and our moderators stopped asking how."),
-        (ADMINISTRATOR, "tobias.fenn", 5, "The dashboard shows what I may do, and nothing that I may not."),
-        (MEMBER, "pip.okafor", 4, "Does what it says. I would like a dark theme."),
+        (ADMINISTRATOR, "tobias.fenn", 5, "The dashboard shows exactly what I'm allowed to do, and nothing else."),
+        (MEMBER, "pip.okafor", 4, "Does what it says. I'd love a dark theme."),
         (OWNER, "marlow.quay", 5, "It survived our opening night: 900 people in an hour 🎉"),
         (MODERATOR, "samira_w", 4, "سهل الاستخدام وسريع"),
         (510_220_118_904_512_512, "wren.h", 5, "\"It just works\" is what I tell everyone."),
         (533_871_004_227_354_624, "lowtide", 4, "Good support, quick answers."),
         (561_009_774_310_096_896, "grumble", 2, "Too many buttons for me."),
-        (588_102_330_467_205_120, "anon_ymous", 1, "It did not start on my toaster."),
+        (588_102_330_467_205_120, "anon_ymous", 1, "Didn't start on my toaster."),
     ];
     let entry = |(index, (number, username, rating, text)): (usize, (u64, &str, u8, &str))| Feedback {
         id: format!("demo-{index}"),

@@ -37,10 +37,10 @@ const EVENTS: usize = 10_000;
 
 /// Send a heartbeat
 ///
-/// A bot process reports its own health and that of its shards, every 15 seconds.
+/// Reports the health of a bot process and its own shards. Send one every 15 seconds.
 #[utoipa::path(put, path = "/bot/heartbeat", operation_id = "sendHeartbeat", tag = "bot", security(("bot" = [])),
-    request_body(content = HeartbeatReport, description = "The report", content_type = "application/json"),
-    responses((status = 200, description = "Noted", body = Nothing), BotRefusals, UploadRefusals))]
+    request_body(content = HeartbeatReport, description = "The heartbeat", content_type = "application/json"),
+    responses((status = 200, description = "Recorded", body = Nothing), BotRefusals, UploadRefusals))]
 pub(super) async fn heartbeat(
     State(app): State<Arc<App>>,
     bot: Bot,
@@ -60,16 +60,16 @@ pub(super) async fn heartbeat(
 
 /// Replace a shard's guilds
 ///
-/// Everything about one shard: one guild per line, then `{"end": N}` with their number. In one step, it replaces every guild
-/// for which `(id >> 22) % shard_count` is the shard. `{"id": …, "unavailable": true}` keeps a guild as it is.
+/// A snapshot of one shard: one guild per line, then `{"end": N}` with the number of guilds. It atomically replaces every guild for
+/// which `(id >> 22) % shard_count` is the shard. `{"id": …, "unavailable": true}` keeps a guild as it is.
 #[utoipa::path(put, path = "/bot/shards/{shard_count}/{shard_id}/guilds", operation_id = "replaceShardGuilds", tag = "bot",
     security(("bot" = [])),
     params(("shard_count" = u32, Path, minimum = 1, maximum = 100_000, description = "How many shards there are."),
-        ("shard_id" = u32, Path, maximum = 99_999, description = "The number of this shard."),
-        ("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "The name of this start of the process."),
+        ("shard_id" = u32, Path, maximum = 99_999, description = "The shard's number, from 0."),
+        ("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "The name of this run of the process."),
         ("Feed-Sequence" = u64, Header, minimum = 1, maximum = 4_611_686_018_427_387_904_u64, description = "The number of the first event after this snapshot.")),
     request_body(content = String, description = "The guilds, one JSON object per line", content_type = "application/x-ndjson"),
-    responses((status = 200, description = "Replaced", body = FeedResult),
+    responses((status = 200, description = "Replaced", body = Taken),
         BotRefusals, UploadRefusals, SnapshotRefusals))]
 pub(super) async fn guilds(
     State(app): State<Arc<App>>,
@@ -88,12 +88,12 @@ pub(super) async fn guilds(
 
 /// Replace all subscriptions
 ///
-/// All premium subscriptions: one per line, then `{"end": N}` with their number.
+/// A snapshot of all premium subscriptions: one per line, then `{"end": N}` with the number of subscriptions.
 #[utoipa::path(put, path = "/bot/subscriptions", operation_id = "replaceSubscriptions", tag = "bot", security(("bot" = [])),
-    params(("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "The name of this start of the process."),
+    params(("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "The name of this run of the process."),
         ("Feed-Sequence" = u64, Header, minimum = 1, maximum = 4_611_686_018_427_387_904_u64, description = "The number of the first event after this snapshot.")),
     request_body(content = String, description = "The subscriptions, one JSON object per line", content_type = "application/x-ndjson"),
-    responses((status = 200, description = "Replaced", body = FeedResult),
+    responses((status = 200, description = "Replaced", body = Taken),
         BotRefusals, UploadRefusals, SnapshotRefusals))]
 pub(super) async fn subscriptions(
     State(app): State<Arc<App>>,
@@ -110,13 +110,12 @@ pub(super) async fn subscriptions(
 
 /// Send events
 ///
-/// Changes in order: one event per line, numbered from `Feed-Sequence`. All of them are applied, or none.
+/// What changed, in order: one event per line, numbered from `Feed-Sequence`. Either all of them are applied or none.
 #[utoipa::path(post, path = "/bot/events", operation_id = "sendEvents", tag = "bot", security(("bot" = [])),
-    params(("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "The name of this start of the process."),
+    params(("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "The name of this run of the process."),
         ("Feed-Sequence" = u64, Header, minimum = 1, maximum = 4_611_686_018_427_387_904_u64, description = "The number of the first of these events.")),
-    request_body(content = Option<String>, description = "The events, one JSON object per line; send none to check the \
-    number", content_type = "application/x-ndjson"),
-    responses((status = 200, description = "Applied, or already known", body = FeedResult),
+    request_body(content = Option<String>, description = "The events, one JSON object per line; send none to check the sequence number", content_type = "application/x-ndjson"),
+    responses((status = 200, description = "Applied, now or before", body = Taken),
         BotRefusals, UploadRefusals, EventsRefusals))]
 pub(super) async fn events(
     State(app): State<Arc<App>>,
@@ -204,10 +203,10 @@ async fn read_events(upload: &mut Upload) -> Result<(Vec<Event>, FeedResult), Ap
     Ok((events, taken))
 }
 
-/// Get the service's view of the bot
+/// Get the feed's state
 ///
-/// The bot's processes with the numbers of their next events, its shards with the ages of their snapshots and heartbeats, and
-/// totals.
+/// The bot's processes with their next event numbers, its shards with the ages of their snapshots and heartbeats, and how much data
+/// there is of each kind.
 #[utoipa::path(get, path = "/bot/state", operation_id = "getBotState", tag = "bot", security(("bot" = [])),
     responses((status = 200, description = "The state", body = StateData), BotRefusals))]
 pub(super) async fn state(State(app): State<Arc<App>>, bot: Bot) -> Result<Success<StateData>, ApiError> {

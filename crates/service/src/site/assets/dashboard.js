@@ -1,9 +1,9 @@
-// The dashboard of /site/dashboard, without a framework and without a build: the page has the parts and the words, this script
-// fills them by the client `@bot-companion/web`. If you write a dashboard of your own, begin here; `docs/dashboard.md` has the rest.
+// The dashboard at /site/dashboard, without a framework or a build step: the page has the elements and the words, and this script fills
+// them through the client `@bot-companion/web`. To write your own dashboard, start here; `docs/dashboard.md` has the rest.
 //
-//  - The session: `handleCallback` ends a sign-in, `onSession` hears of every change, in whichever tab it was made.
-//  - The data: `watch` reads now and whenever the service says over its live stream that something has changed.
-//  - The safety: names come from strangers, so they become text, never HTML; pictures are only the provider's own.
+//  - The session: `handleCallback` completes a sign-in, `onSession` reports every change, from any tab.
+//  - The data: `watch` fetches now and whenever the live stream says that something has changed.
+//  - Safety: names come from strangers, so they become text, never HTML; pictures are only the provider's own.
 
 const element = (id) => document.getElementById(id);
 const words = JSON.parse(element("words").textContent);
@@ -21,22 +21,10 @@ const numbers = new Intl.NumberFormat(language);
 const plurals = new Intl.PluralRules(language);
 const counted = (forms, count) => fill(forms[plurals.select(count)] ?? forms.other, { count: numbers.format(count) });
 
-const dates = new Intl.DateTimeFormat(language, { dateStyle: "medium" });
-const spans = new Intl.RelativeTimeFormat(language);
-
-/** "3 minutes ago"; a date for what is long ago. */
-function ago(time) {
-  const minutes = Math.floor((Date.now() - time) / 60_000);
-  if (minutes < 1) return words.justNow;
-  if (minutes < 60) return spans.format(-minutes, "minute");
-  if (minutes < 24 * 60) return spans.format(-Math.floor(minutes / 60), "hour");
-  if (minutes < 14 * 24 * 60) return spans.format(-Math.floor(minutes / (24 * 60)), "day");
-  return dates.format(time);
-}
+/** "3 minutes ago". */
+const ago = (time) => times.ago(time, words.justNow);
 /** The same as an element, which is kept up to date. */
-function when(time) {
-  return make("time", { datetime: new Date(time).toISOString(), title: new Date(time).toLocaleString(language) }, ago(time));
-}
+const when = (time) => times.agoElement(time, words.justNow);
 setInterval(() => {
   for (const time of document.querySelectorAll("#dashboard time")) time.textContent = ago(Date.parse(time.dateTime));
 }, 30_000);
@@ -51,8 +39,9 @@ const alike = {
 };
 function sentenceFor(error) {
   const known = words.failures[alike[error.code] ?? error.code];
-  if (known) return known;
-  // Whoever is told the id finds the request in the service's log.
+  const wait = error.retryAfter ? counted(words.tryAgainIn, error.retryAfter) : words.tryAgainSoon;
+  if (known) return fill(known, { wait });
+  // With the ID, the request can be found in the service's log.
   return error.requestId ? fill(words.withId, { problem: words.failures.other, id: error.requestId }) : words.failures.other;
 }
 
@@ -117,25 +106,26 @@ function fillList(list, items, makeEntry) {
 /** What was read last, `{ mine, invitable }`, and what went wrong if there was another try since. */
 let servers;
 let serversProblem;
-/** When the provider's list behind it was read: the header `Age` tells it in seconds. */
+/** When the provider's list behind it was read, by the server's clock: the header `Age` says how many seconds ago. */
 let listRead;
 let isRefreshing = false;
 let isBotSilent = false;
 
-// The page knows the client's address, which changes with its content.
-const load = import(element("dashboard").dataset.client);
+// The page knows the addresses, which change with the content.
+const load = Promise.all([import(document.documentElement.dataset.times), import(element("dashboard").dataset.client)]);
 load.catch(() => {
   show("loading", false);
   say("problem", words.scriptFailed);
 });
-const { createCompanion } = await load;
+const [times, { createCompanion }] = await load;
 
 // The session is kept in `localStorage`, which all tabs share. `docs/dashboard.md` weighs the other ways.
 const companion = createCompanion({
   url: location.origin + document.documentElement.dataset.base,
   fetch: async (address, init) => {
     const response = await fetch(address, { credentials: "omit", ...init });
-    if (response.ok && address.endsWith("/guilds")) listRead = Date.now() - Number(response.headers.get("Age")) * 1000;
+    times.setClock(response);
+    if (response.ok && address.endsWith("/guilds")) listRead = times.now() - Number(response.headers.get("Age")) * 1000;
     return response;
   },
 });
@@ -275,7 +265,7 @@ function showServers({ data, error, loading }) {
   if (!data) return;
   showMatches();
   element("list-age").replaceChildren(...parts(words.listRead, { ago: when(listRead) }));
-  const isFresh = Date.now() - listRead < 60_000;
+  const isFresh = times.now() - listRead < 60_000;
   if (wasRefreshed) say("list-state", isFresh ? words.refreshed : fill(words.notRefreshed, { ago: ago(listRead) }));
 }
 
@@ -378,7 +368,7 @@ function sessionEntry(session) {
     say("sessions-problem");
     try {
       await companion.endSession(session.id);
-      say("announcement", words.endedSession);
+      say("announcement", fill(words.endedSession, { device: on }));
     } catch (error) {
       // One that another device has ended meanwhile is over, too.
       if (error.code !== "session_not_found") return say("sessions-problem", sentenceFor(error));

@@ -1,16 +1,17 @@
-// Reads the page again when something that it shows has changed: a page without this script is right when it is loaded, one with it
-// stays so. `data-live` of <main> names the topics of `GET /live` that matter.
+// Fetches the page again when something it shows has changed, so that it stays up to date. `data-live` of <main> names the topics of
+// `GET /live` that matter.
 
-const base = document.documentElement.dataset.base;
+const { base, times } = document.documentElement.dataset;
+const { localise } = await import(times);
 const main = document.querySelector("main");
 const topics = main.dataset.live.split(" ");
 
-// A page says how long ago things were, and a bot that falls silent is no event.
+// A page says how long ago things were, and there is no event when a bot stops reporting.
 const READ_AT_LEAST_EVERY = 60_000;
 
 let reading = false;
 let again = false;
-/** What is to be shown as soon as nothing on the page has the focus or is selected. */
+/** The version to show as soon as nothing on the page is focused or selected. */
 let newest;
 
 function show() {
@@ -26,7 +27,7 @@ function show() {
   newest = undefined;
 }
 
-/** Puts the page as it is now in place of the one that is shown; what the visitor does on it is left alone. */
+/** Replaces the page with its current version, but not while the visitor is using it. */
 async function readAgain() {
   if (reading) {
     again = true;
@@ -38,9 +39,10 @@ async function readAgain() {
     if (!response.ok) return;
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     newest = page.querySelector("main");
+    localise(newest);
     show();
   } catch {
-    // The network is away; the stream connects again by itself, and its first event names everything.
+    // The network is down. The stream reconnects by itself, and its first event names every topic.
   } finally {
     reading = false;
     if (again) {
@@ -65,6 +67,6 @@ stream.addEventListener("changed", (event) => {
   isFirst = false;
 });
 stream.addEventListener("error", () => {
-  // Something may have been missed: the next first event is news.
+  // Events may have been missed, so the next first event counts.
   isFirst = false;
 });

@@ -10,7 +10,7 @@ use utoipa::openapi::{Deprecated, RefOr};
 
 use super::document::ApiDocument;
 use super::text::TextStyle;
-use crate::site::layout::grouped;
+use crate::site::numbers::grouped;
 use crate::site::words::Words;
 
 /// How deep objects are followed into each other. Ours are four deep; a schema that contains itself ends here.

@@ -45,9 +45,11 @@ pub fn feed(site: &Site, language: Language, history: &History) -> String {
 fn entry(site: &Site, language: Language, entry: Happening<'_>) -> Markup {
     let words = language.words();
     let (name, title, mut text) = match entry {
-        Happening::Incident(incident) => {
-            (format!("incident-{}", incident.id), affected(words, incident), time_span(words, entry, None))
-        }
+        Happening::Incident(incident) => (
+            format!("incident-{}", incident.id),
+            affected(words, incident),
+            time_span(words, entry, None).into_string(),
+        ),
         Happening::Announcement(announcement) => {
             (format!("announcement-{}", announcement.id), legal(&announcement.title), legal(&announcement.text))
         }

@@ -19,13 +19,13 @@ const SMALLEST: f64 = 20.0;
 
 impl StatusPage<'_> {
     pub(super) fn availability(&self) -> Markup {
-        let (words, decimal) = (&self.words().status, self.words().shared.decimal);
+        let words = &self.words().status;
         let days = days(&self.facts.history.days, self.facts.now, DAYS);
         let known = days.iter().filter(|day| known_minutes(day) > 0).count();
         html! {
             section aria-labelledby="availability" {
                 h2 id="availability" { (words.availability) }
-                @if let Some(percent) = percent_up(&days, decimal) {
+                @if let Some(percent) = percent_up(&days, self.words()) {
                     div class="card chart" {
                         p { ((words.availability_summary)(&percent, known)) }
                         div class="months" {
@@ -35,7 +35,7 @@ impl StatusPage<'_> {
                             ("up", self.words().shared.up),
                             ("partial", self.words().shared.partly_up),
                             ("down", self.words().shared.down),
-                            ("unknown", words.was_unknown),
+                            ("unknown", words.no_data),
                         ]))
                         (self.availability_table(&days))
                     }
@@ -83,13 +83,13 @@ impl StatusPage<'_> {
 
     fn percent(&self, days: &[Day]) -> String {
         let words = &self.words().status;
-        let percent = percent_up(days, self.words().shared.decimal);
-        percent.map_or_else(|| words.nothing_known.to_owned(), |percent| (words.percent_up)(&percent))
+        let percent = percent_up(days, self.words());
+        percent.map_or_else(|| words.no_data_for_days.to_owned(), |percent| (words.percent_up)(&percent))
     }
 
     /// The days of which something is known, as numbers.
     fn availability_table(&self, days: &[Day]) -> Markup {
-        let (words, decimal) = (&self.words().status, self.words().shared.decimal);
+        let words = &self.words().status;
         html! {
             details id="availability-table" {
                 summary { (words.as_table) }
@@ -100,14 +100,14 @@ impl StatusPage<'_> {
                             th scope="col" { (self.words().shared.up) }
                             th scope="col" { (self.words().shared.partly_up) }
                             th scope="col" { (self.words().shared.down) }
-                            th scope="col" { (words.unknown) }
+                            th scope="col" { (words.no_data) }
                         }
                     }
                     tbody {
                         @for day in days.iter().rev() {
                             tr {
                                 th scope="row" { (self.day_name(day)) }
-                                td { (percent_up(std::slice::from_ref(day), decimal).unwrap_or_else(|| "–".to_owned())) }
+                                td { (percent_up(std::slice::from_ref(day), self.words()).unwrap_or_else(|| "–".to_owned())) }
                                 td { ((words.minutes)(day.partial)) }
                                 td { ((words.minutes)(day.down)) }
                                 td { ((words.minutes)(unknown_minutes(day, self.facts.now))) }

@@ -4,8 +4,8 @@ use domain::Time;
 use domain::history::{Announcement, BotState, Incident};
 use maud::{Markup, html};
 
-use super::{StatusPage, long_moment, moment};
-use crate::site::calendar::CalendarTime;
+use super::StatusPage;
+use crate::site::calendar::TimeFormat;
 use crate::site::home::shape_of;
 use crate::site::words::Words;
 
@@ -49,18 +49,24 @@ pub(super) fn affected(words: &Words, incident: &Incident) -> String {
     }
 }
 
-/// From when to when something was, and how long, in words; without `now` only what does not change.
-pub(super) fn time_span(words: &Words, happening: Happening<'_>, now: Option<Time>) -> String {
+/// From when to when something was, and how long. Without `now` it is plain text for feeds, with only what does not change.
+pub(super) fn time_span(words: &Words, happening: Happening<'_>, now: Option<Time>) -> Markup {
     let (began, span) = (happening.began(), words.shared.span);
-    match happening.ended() {
-        Some(ended) => {
-            let (from, to) = (CalendarTime::of(began), CalendarTime::of(ended));
-            let is_same_day = (&from.year, from.month, from.day) == (&to.year, to.month, to.day);
-            let began_at = format!("{}, {}", (words.status.day)(&from), from.time);
-            let ended_at = if is_same_day { format!("{} UTC", to.time) } else { moment(words, ended) };
-            (words.status.lasted)(&began_at, &ended_at, &span(ended.since(began)))
+    let shown = |time: Time, format: TimeFormat, text: &str| {
+        if now.is_some() {
+            format.element_with(time, text)
+        } else {
+            html! { (text) }
         }
-        None => (words.status.lasts)(&moment(words, began), now.map(|now| span(now.since(began))).as_deref()),
+    };
+    let moment = TimeFormat::Moment;
+    if let Some(ended) = happening.ended() {
+        // One "UTC" is enough for both.
+        let (from, end) = (shown(began, moment, &moment.text(words, began)), TimeFormat::EndOf(began));
+        (words.status.lasted)(&from, &shown(ended, end, &end.utc(words, ended)), &span(ended.since(began)))
+    } else {
+        let from = shown(began, moment, &moment.utc(words, began));
+        (words.status.lasts)(&from, now.map(|now| span(now.since(began))).as_deref())
     }
 }
 
@@ -124,7 +130,7 @@ impl StatusPage<'_> {
 
     fn past_announcement(&self, announcement: &Announcement) -> Markup {
         let words = self.words();
-        let posted = long_moment(words, announcement.posted);
+        let posted = TimeFormat::Date.element(words, announcement.posted);
         let text: String = announcement.text.chars().take(TEXT).collect();
         let is_cut = text.len() < announcement.text.len();
         html! {

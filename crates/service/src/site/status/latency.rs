@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use super::legend::legend;
 use super::series::{ChartBucket, buckets, runs};
 use super::{StatusPage, milliseconds};
-use crate::site::calendar::CalendarTime;
+use crate::site::calendar::TimeFormat;
 
 const QUARTER: Duration = Duration::from_mins(15);
 const HOUR: Duration = Duration::from_hours(1);
@@ -35,7 +35,7 @@ impl StatusPage<'_> {
                             ("line", words.average_latency),
                             ("low", self.words().shared.partly_up),
                             ("tall", self.words().shared.down),
-                            ("unknown", words.was_unknown),
+                            ("unknown", words.no_data),
                         ]))
                         (self.latency_table())
                     }
@@ -74,10 +74,15 @@ impl StatusPage<'_> {
                     path class="down" d=(blocks(quarters, 14.0, |quarter| quarter.worst == Some(BotState::Down))) {}
                 }
                 div class="axis-x" aria-hidden="true" {
-                    @for hours in [0, 6, 12, 18, 24] { span { (clock(begin.after(HOUR * hours))) } }
+                    @for hours in [0, 6, 12, 18, 24] { span { (self.clock(begin.after(HOUR * hours))) } }
                 }
             }
         }
+    }
+
+    /// "23:15", where a heading says that it is UTC, or nothing has room to.
+    fn clock(&self, time: Time) -> Markup {
+        TimeFormat::Clock.element_with(time, &TimeFormat::Clock.text(self.words(), time))
     }
 
     fn latency_table(&self) -> Markup {
@@ -87,7 +92,7 @@ impl StatusPage<'_> {
             Some(BotState::Up) => self.words().shared.up,
             Some(BotState::Partial) => self.words().shared.partly_up,
             Some(BotState::Down) => self.words().shared.down,
-            None => words.unknown,
+            None => words.no_data,
         };
         html! {
             details id="latency-table" {
@@ -95,16 +100,16 @@ impl StatusPage<'_> {
                 table {
                     thead {
                         tr {
-                            th scope="col" { (words.hour) }
+                            th scope="col" { (words.hour) span data-utc { " (UTC)" } }
                             th scope="col" { (words.average) }
-                            th scope="col" { (words.worst) }
-                            th scope="col" { (words.known) }
+                            th scope="col" { (words.state) }
+                            th scope="col" { (words.recorded) }
                         }
                     }
                     tbody {
                         @for hour in hours.iter().rev() {
                             tr {
-                                th scope="row" { (clock(hour.begins)) }
+                                th scope="row" { (self.clock(hour.begins)) }
                                 td { (hour.latency.map_or_else(|| "–".to_owned(), milliseconds)) }
                                 td { (state(hour)) }
                                 td { ((words.minutes)(hour.known)) }
@@ -123,11 +128,6 @@ fn summary(latencies: &[f64], say: fn(&str, &str, &str) -> String) -> Option<Str
     let (lowest, highest) =
         latencies.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), latency| (low.min(*latency), high.max(*latency)));
     Some(say(&milliseconds(average), &milliseconds(lowest), &milliseconds(highest)))
-}
-
-/// "23:15"
-fn clock(time: Time) -> String {
-    CalendarTime::of(time).time
 }
 
 /// A line through the middles of its quarters, and the area below it. One that stands alone is as wide as its quarter.

@@ -6,6 +6,9 @@ use domain::Time;
 use domain::history::{BotState, Day, Minute};
 use domain::saturating;
 
+use crate::site::numbers::percent;
+use crate::site::words::Words;
+
 pub(super) const DAY_MINUTES: u32 = 1_440;
 const DAY: Duration = Duration::from_hours(24);
 
@@ -73,16 +76,12 @@ pub(super) fn passed_minutes(day: &Day, now: Time) -> u32 {
     saturating::to_u32(super::minutes(now.since(day.begins))).min(DAY_MINUTES)
 }
 
-/// Which part of what is known of these days every shard was up, as "99.98 %". It is rounded down: a minute that is missing from a
+/// How much of the recorded time of these days every shard was up, as "99.98%". It is rounded down: a minute that is missing from a
 /// hundred percent must show.
-pub(super) fn percent_up(days: &[Day], decimal: char) -> Option<String> {
+pub(super) fn percent_up(days: &[Day], words: &Words) -> Option<String> {
     let sum = |part: fn(&Day) -> u32| days.iter().map(|day| u64::from(part(day))).sum::<u64>();
     let (up, known) = (sum(|day| day.up), sum(known_minutes));
-    let hundredths = (up * 10_000).checked_div(known)?;
-    Some(match hundredths {
-        10_000 => "100 %".to_owned(),
-        _ => format!("{}{decimal}{:02} %", hundredths / 100, hundredths % 100),
-    })
+    (up * 10_000).checked_div(known).map(|hundredths| percent(hundredths, words))
 }
 
 /// Runs of neighbours of which something holds: where each begins, and its length.
@@ -100,6 +99,7 @@ pub(super) fn runs<T>(items: &[T], holds: impl Fn(&T) -> bool) -> Vec<(usize, us
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::site::Language;
 
     const QUARTER: Duration = Duration::from_mins(15);
     /// 2027-01-15T08:00:00Z
@@ -174,14 +174,15 @@ mod tests {
         for (days, expected) in [
             (vec![], None),
             (vec![day(0, 0, 0)], None),
-            (vec![day(1, 0, 0), day(0, 0, 0)], Some("100 %")),
-            (vec![day(1_440, 0, 0); 89].into_iter().chain([day(1_439, 0, 1)]).collect(), Some("99.99 %")),
-            (vec![day(1, 1, 1)], Some("33.33 %")),
-            (vec![day(0, 0, 5)], Some("0.00 %")),
+            (vec![day(1, 0, 0), day(0, 0, 0)], Some("100%")),
+            (vec![day(1_440, 0, 0); 89].into_iter().chain([day(1_439, 0, 1)]).collect(), Some("99.99%")),
+            (vec![day(1, 1, 1)], Some("33.33%")),
+            (vec![day(0, 0, 5)], Some("0.00%")),
         ] {
-            assert_eq!(percent_up(&days, '.').as_deref(), expected);
+            assert_eq!(percent_up(&days, Language::English.words()).as_deref(), expected);
         }
-        assert_eq!(percent_up(&[day(1, 1, 0)], ',').as_deref(), Some("50,00 %"));
+        let half = percent_up(&[day(1, 1, 0)], Language::German.words());
+        assert_eq!(half.as_deref(), Some("50,00\u{202f}%"));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use maud::{Markup, html};
 use super::legend::legend;
 use super::{StatusPage, milliseconds};
 use crate::site::home::shape_of;
-use crate::site::layout::grouped;
+use crate::site::numbers::grouped;
 
 /// Up to so many tiles stand side by side; more are in groups.
 const UNGROUPED: usize = 60;

@@ -1,5 +1,7 @@
 //! Words of the home page.
 
+use super::super::numbers::plural;
+
 pub(in crate::site) struct HomeWords {
     pub(in crate::site) invite: &'static str,
     pub(in crate::site) open_dashboard: &'static str,
@@ -7,14 +9,15 @@ pub(in crate::site) struct HomeWords {
     pub(in crate::site) partly_up: &'static str,
     pub(in crate::site) down: &'static str,
     pub(in crate::site) unknown: &'static str,
-    pub(in crate::site) up_since: fn(&str) -> String,
-    pub(in crate::site) last_heard: fn(&str) -> String,
+    pub(in crate::site) last_seen: fn(&str) -> String,
     pub(in crate::site) see_status: &'static str,
     pub(in crate::site) numbers: &'static str,
-    pub(in crate::site) servers: &'static str,
-    pub(in crate::site) members: &'static str,
-    pub(in crate::site) shards: &'static str,
+    /// The labels of so many.
+    pub(in crate::site) servers: fn(u64) -> &'static str,
+    pub(in crate::site) members: fn(u64) -> &'static str,
+    pub(in crate::site) shards: fn(u64) -> &'static str,
     pub(in crate::site) rating: &'static str,
+    /// How many ratings, and that number as it is written.
     pub(in crate::site) ratings: fn(u64, &str) -> String,
     pub(in crate::site) reviews: &'static str,
     pub(in crate::site) stars: fn(u8) -> String,
@@ -28,40 +31,56 @@ pub(super) const EN: HomeWords = HomeWords {
     up: "The bot is up",
     partly_up: "The bot is up for some servers",
     down: "The bot is down",
-    unknown: "The bot has not reported yet",
-    up_since: |span| format!("without a break for {span}"),
-    last_heard: |ago| format!("last heard of {ago}"),
+    unknown: "The bot hasn't reported yet",
+    last_seen: |ago| format!("Last seen {ago}"),
     see_status: "Details and history",
     numbers: "In numbers",
-    servers: "servers",
-    members: "members",
-    shards: "shards",
-    rating: "of 5 stars",
-    ratings: |count, number| if count == 1 { "1 rating".to_owned() } else { format!("{number} ratings") },
+    servers: |count| plural(count, "server", "servers"),
+    members: |count| plural(count, "member", "members"),
+    shards: |count| plural(count, "shard", "shards"),
+    rating: "out of 5 stars",
+    ratings: |count, number| format!("{number} {}", plural(count, "rating", "ratings")),
     reviews: "What people say",
-    stars: |stars| format!("{stars} of 5 stars"),
+    stars: |stars| format!("{stars} out of 5 stars"),
     team: "The team",
-    nothing_yet: "As soon as the bot reports, numbers, reviews and the team appear here.",
+    nothing_yet: "Numbers, reviews and the team will appear here once the bot reports.",
 };
 
 pub(super) const DE: HomeWords = HomeWords {
     invite: "Zu deinem Server hinzufügen",
     open_dashboard: "Zum Dashboard",
-    up: "Der Bot läuft",
-    partly_up: "Der Bot läuft auf einem Teil der Server",
-    down: "Der Bot läuft nicht",
+    up: "Der Bot ist online",
+    partly_up: "Der Bot ist auf einem Teil der Server online",
+    down: "Der Bot ist offline",
     unknown: "Der Bot hat sich noch nicht gemeldet",
-    up_since: |span| format!("ohne Unterbrechung seit {span}"),
-    last_heard: |ago| format!("zuletzt gehört {ago}"),
-    see_status: "Einzelheiten und Verlauf",
+    last_seen: |ago| format!("Zuletzt gesehen {ago}"),
+    see_status: "Details und Verlauf",
     numbers: "In Zahlen",
-    servers: "Server",
-    members: "Mitglieder",
-    shards: "Shards",
+    servers: |_| "Server",
+    members: |count| plural(count, "Mitglied", "Mitglieder"),
+    shards: |count| plural(count, "Shard", "Shards"),
     rating: "von 5 Sternen",
-    ratings: |count, number| if count == 1 { "1 Bewertung".to_owned() } else { format!("{number} Bewertungen") },
-    reviews: "Was Leute sagen",
+    ratings: |count, number| format!("{number} {}", plural(count, "Bewertung", "Bewertungen")),
+    reviews: "Das sagen andere",
     stars: |stars| format!("{stars} von 5 Sternen"),
     team: "Das Team",
-    nothing_yet: "Sobald sich der Bot meldet, stehen hier Zahlen, Stimmen und das Team.",
+    nothing_yet: "Sobald sich der Bot meldet, stehen hier Zahlen, Bewertungen und das Team.",
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_something_is_singular() {
+        let said = |words: &HomeWords, count: u64| {
+            let ratings = (words.ratings)(count, &count.to_string());
+            [(words.servers)(count), (words.members)(count), (words.shards)(count)].join(" ") + " " + &ratings
+        };
+        assert_eq!([said(&EN, 1), said(&EN, 2)], ["server member shard 1 rating", "servers members shards 2 ratings"]);
+        assert_eq!(
+            [said(&DE, 1), said(&DE, 2)],
+            ["Server Mitglied Shard 1 Bewertung", "Server Mitglieder Shards 2 Bewertungen"]
+        );
+    }
+}

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::super::numbers::plural;
+
 pub(in crate::site) struct SharedWords {
     pub(in crate::site) skip_to_content: &'static str,
     pub(in crate::site) navigation: &'static str,
@@ -16,17 +18,22 @@ pub(in crate::site) struct SharedWords {
     pub(in crate::site) up: &'static str,
     pub(in crate::site) partly_up: &'static str,
     pub(in crate::site) down: &'static str,
-    pub(in crate::site) unknown: &'static str,
     /// How many of how many shards are up.
     pub(in crate::site) shards_up: fn(u64, u64) -> String,
     /// "3 minutes ago".
     pub(in crate::site) ago: fn(Duration) -> String,
     /// "3 minutes".
     pub(in crate::site) span: fn(Duration) -> String,
+    /// How long the bot has been up.
+    pub(in crate::site) up_for: fn(Duration) -> String,
     /// Separates thousands.
     pub(in crate::site) thousands: char,
-    pub(in crate::site) decimal: char,
+    pub(in crate::site) decimal: &'static str,
+    /// The sign after a number, with the space that the language puts before it.
+    pub(in crate::site) percent: &'static str,
     pub(in crate::site) back_home: &'static str,
+    /// When to load the page again, with the seconds of `Retry-After` if it is sent.
+    pub(in crate::site) reload: fn(Option<u64>) -> String,
     pub(in crate::site) not_found: ErrorWords,
     pub(in crate::site) rate_limited: ErrorWords,
     pub(in crate::site) overloaded: ErrorWords,
@@ -54,37 +61,34 @@ pub(super) const EN: SharedWords = SharedWords {
     up: "Up",
     partly_up: "Partly up",
     down: "Down",
-    unknown: "Not known yet",
-    shards_up: |up, all| match all {
-        1 => format!("{up} of 1 shard is up"),
-        _ => format!("{up} of {all} shards are up"),
+    shards_up: |up, all| {
+        let shards = plural(all, "shard", "shards");
+        let verb = plural(if all == 1 { 1 } else { up }, "is", "are");
+        format!("{up} of {all} {shards} {verb} up")
     },
     ago: |span| format!("{} ago", english(span)),
     span: english,
+    up_for: |span| format!("Up for {}", english(span)),
     thousands: ',',
-    decimal: '.',
-    back_home: "To the home page",
+    decimal: ".",
+    percent: "%",
+    back_home: "Go to the home page",
+    reload: |seconds| match seconds {
+        Some(seconds) => format!("Reload the page in {seconds} {}.", plural(seconds, "second", "seconds")),
+        None => "Reload the page in a minute.".to_owned(),
+    },
     not_found: ErrorWords {
-        title: "This page does not exist",
-        text: "The address may be mistyped, or the page has moved.",
+        title: "This page doesn't exist",
+        text: "The address may be mistyped, or the page may have moved.",
     },
-    rate_limited: ErrorWords {
-        title: "Too many requests",
-        text: "Many requests came from your network. Wait a few seconds, then load the page again.",
-    },
-    overloaded: ErrorWords {
-        title: "Very busy",
-        text: "There is much to do at the moment. Load the page again in a few seconds.",
-    },
-    unavailable: ErrorWords {
-        title: "Not available at the moment",
-        text: "The data cannot be read now. Load the page again in a minute; the team has been told.",
-    },
+    rate_limited: ErrorWords { title: "Too many requests", text: "Your network has sent too many requests." },
+    overloaded: ErrorWords { title: "Too busy", text: "We're very busy right now." },
+    unavailable: ErrorWords { title: "Temporarily unavailable", text: "We can't load this page right now." },
     failed: ErrorWords {
         title: "Something went wrong",
-        text: "This is our mistake. Load the page again; if it stays, tell the team, with the id below.",
+        text: "This is our fault. Reload the page. If that doesn't help, send the bot's team the ID below.",
     },
-    request_id: "Request id",
+    request_id: "Request ID",
 };
 
 pub(super) const DE: SharedWords = SharedWords {
@@ -96,38 +100,41 @@ pub(super) const DE: SharedWords = SharedWords {
     reference: "API-Referenz",
     reference_short: "API",
     links: "Links",
-    made_with: "Mit bot-companion gemacht",
-    up: "Läuft",
-    partly_up: "Läuft zum Teil",
-    down: "Läuft nicht",
-    unknown: "Noch nicht bekannt",
-    shards_up: |up, all| match all {
-        1 => format!("{up} von 1 Shard läuft"),
-        _ => format!("{up} von {all} Shards laufen"),
+    made_with: "Erstellt mit bot-companion",
+    up: "Online",
+    partly_up: "Teilweise online",
+    down: "Offline",
+    shards_up: |up, all| {
+        let shards = plural(all, "Shard", "Shards");
+        let verb = plural(if all == 1 { 1 } else { up }, "ist", "sind");
+        format!("{up} von {all} {shards} {verb} online")
     },
     ago: |span| format!("vor {}", german_dative(span)),
     span: german,
+    up_for: |span| format!("Läuft seit {}", german_dative(span)),
     thousands: '.',
-    decimal: ',',
+    decimal: ",",
+    percent: "\u{202f}%",
     back_home: "Zur Startseite",
+    reload: |seconds| match seconds {
+        Some(seconds) => format!("Lade die Seite in {seconds} {} neu.", plural(seconds, "Sekunde", "Sekunden")),
+        None => "Lade die Seite in einer Minute neu.".to_owned(),
+    },
     not_found: ErrorWords {
         title: "Diese Seite gibt es nicht",
         text: "Vielleicht ist die Adresse falsch geschrieben, oder die Seite ist umgezogen.",
     },
-    rate_limited: ErrorWords {
-        title: "Zu viele Anfragen",
-        text: "Aus deinem Netz kamen sehr viele Anfragen. Warte ein paar Sekunden und lade die Seite neu.",
-    },
-    overloaded: ErrorWords { title: "Gerade viel los", text: "Lade die Seite in ein paar Sekunden noch einmal." },
+    rate_limited: ErrorWords { title: "Zu viele Anfragen", text: "Aus deinem Netzwerk kamen zu viele Anfragen." },
+    overloaded: ErrorWords { title: "Gerade viel los", text: "Bei uns ist gerade sehr viel los." },
     unavailable: ErrorWords {
-        title: "Im Moment nicht verfügbar",
-        text: "Die Daten lassen sich gerade nicht lesen. Lade die Seite in einer Minute neu; das Team weiß Bescheid.",
+        title: "Vorübergehend nicht verfügbar",
+        text: "Wir können diese Seite gerade nicht laden.",
     },
     failed: ErrorWords {
         title: "Etwas ist schiefgegangen",
-        text: "Das ist unser Fehler. Lade die Seite neu; bleibt es dabei, sag dem Team Bescheid und nenne die Nummer unten.",
+        text: "Das liegt an uns. Lade die Seite neu. Wenn das nicht hilft, schick dem Team des Bots die ID unten.",
     },
-    request_id: "Nummer der Anfrage",
+    request_id: "Anfrage-ID",
 };
 
 /// The largest unit that fits, and how many of it.
@@ -144,13 +151,13 @@ fn parts(span: Duration) -> (u64, usize) {
 fn english(span: Duration) -> String {
     let (count, unit) = parts(span);
     let unit = ["second", "minute", "hour", "day"][unit];
-    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
+    format!("{count} {unit}{}", plural(count, "", "s"))
 }
 
 fn german(span: Duration) -> String {
     let (count, unit) = parts(span);
     let (one, many) = [("Sekunde", "Sekunden"), ("Minute", "Minuten"), ("Stunde", "Stunden"), ("Tag", "Tage")][unit];
-    format!("{count} {}", if count == 1 { one } else { many })
+    format!("{count} {}", plural(count, one, many))
 }
 
 fn german_dative(span: Duration) -> String {
@@ -177,5 +184,29 @@ mod tests {
             let span = Duration::from_secs(seconds);
             assert_eq!(((EN.span)(span), (DE.ago)(span)), (en.to_owned(), de.to_owned()));
         }
+    }
+
+    #[test]
+    fn what_is_one_is_said_so() {
+        for (up, all, english, german) in [
+            (1, 1, "1 of 1 shard is up", "1 von 1 Shard ist online"),
+            (0, 1, "0 of 1 shard is up", "0 von 1 Shard ist online"),
+            (1, 3, "1 of 3 shards is up", "1 von 3 Shards ist online"),
+            (3, 3, "3 of 3 shards are up", "3 von 3 Shards sind online"),
+        ] {
+            assert_eq!(((EN.shards_up)(up, all), (DE.shards_up)(up, all)), (english.to_owned(), german.to_owned()));
+        }
+        for (seconds, english, german) in [
+            (Some(1), "Reload the page in 1 second.", "Lade die Seite in 1 Sekunde neu."),
+            (Some(12), "Reload the page in 12 seconds.", "Lade die Seite in 12 Sekunden neu."),
+            (None, "Reload the page in a minute.", "Lade die Seite in einer Minute neu."),
+        ] {
+            assert_eq!(((EN.reload)(seconds), (DE.reload)(seconds)), (english.to_owned(), german.to_owned()));
+        }
+        let days = Duration::from_hours(72);
+        assert_eq!(
+            ((EN.up_for)(days), (DE.up_for)(days)),
+            ("Up for 3 days".to_owned(), "Läuft seit 3 Tagen".to_owned())
+        );
     }
 }
