@@ -44,7 +44,8 @@ pub struct ShardReport {
 
 /// The result of an upload.
 #[derive(Debug, Default, Serialize, ToSchema)]
-pub struct Taken {
+#[schema(as = Taken)]
+pub struct FeedResult {
     /// How many entries were applied.
     applied: u64,
     /// How many entries were ignored: repeats, entries this version does not know, permissions that cannot be granted, and

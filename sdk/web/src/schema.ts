@@ -275,7 +275,7 @@ export interface components {
             /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
             request_id: string;
         };
-        /** @description Nothing to tell: `{}`. */
+        /** @description No data: `{}`. */
         Nothing: Record<string, never>;
         /** @description All 20 permission keys, always present. */
         Permissions: {

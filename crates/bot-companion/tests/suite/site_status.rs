@@ -126,7 +126,7 @@ async fn some_silent_shards_are_named_and_the_others_are_up() {
     heartbeat("a", 0..5).await;
     heartbeat("b", 5..9).await;
     app.clock.advance(Duration::from_secs(100));
-    beat("a", 0..5).await;
+    heartbeat("a", 0..5).await;
     let shown = read_times(&status(&app).await);
     for said in [
         "<h2>The bot is up for some servers</h2>",

@@ -69,7 +69,7 @@ pub(super) async fn heartbeat(
         ("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "The name of this run of the process."),
         ("Feed-Sequence" = u64, Header, minimum = 1, maximum = 4_611_686_018_427_387_904_u64, description = "The number of the first event after this snapshot.")),
     request_body(content = String, description = "The guilds, one JSON object per line", content_type = "application/x-ndjson"),
-    responses((status = 200, description = "Replaced", body = Taken),
+    responses((status = 200, description = "Replaced", body = FeedResult),
         BotRefusals, UploadRefusals, SnapshotRefusals))]
 pub(super) async fn guilds(
     State(app): State<Arc<App>>,
@@ -93,7 +93,7 @@ pub(super) async fn guilds(
     params(("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "The name of this run of the process."),
         ("Feed-Sequence" = u64, Header, minimum = 1, maximum = 4_611_686_018_427_387_904_u64, description = "The number of the first event after this snapshot.")),
     request_body(content = String, description = "The subscriptions, one JSON object per line", content_type = "application/x-ndjson"),
-    responses((status = 200, description = "Replaced", body = Taken),
+    responses((status = 200, description = "Replaced", body = FeedResult),
         BotRefusals, UploadRefusals, SnapshotRefusals))]
 pub(super) async fn subscriptions(
     State(app): State<Arc<App>>,
@@ -115,7 +115,7 @@ pub(super) async fn subscriptions(
     params(("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "The name of this run of the process."),
         ("Feed-Sequence" = u64, Header, minimum = 1, maximum = 4_611_686_018_427_387_904_u64, description = "The number of the first of these events.")),
     request_body(content = Option<String>, description = "The events, one JSON object per line; send none to check the sequence number", content_type = "application/x-ndjson"),
-    responses((status = 200, description = "Applied, now or before", body = Taken),
+    responses((status = 200, description = "Applied, now or before", body = FeedResult),
         BotRefusals, UploadRefusals, EventsRefusals))]
 pub(super) async fn events(
     State(app): State<Arc<App>>,
