@@ -183,7 +183,7 @@ fn error_data(codes: &[ErrorCode]) -> Object {
         .property(
             "request_id",
             ObjectBuilder::new().schema_type(Type::String).description(Some(
-                "Identifies the request in the service's log; the same as the header `X-Request-Id`.",
+                "Identifies the request in the service's log; the same as the `X-Request-Id` header.",
             )),
         )
         .required("request_id");

@@ -33,9 +33,9 @@ pub struct Request {
     pub method: &'static str,
     /// Below the service's address, beginning with a slash.
     pub path: String,
-    /// The header `Feed-Instance`.
+    /// The `Feed-Instance` header.
     pub instance: Option<String>,
-    /// The header `Feed-Sequence`.
+    /// The `Feed-Sequence` header.
     pub sequence: Option<u64>,
     /// The body.
     pub body: Body,
@@ -46,7 +46,7 @@ pub struct Request {
 pub struct Response {
     /// The HTTP status.
     pub status: u16,
-    /// The header `Retry-After`.
+    /// The `Retry-After` header.
     pub retry_after: Option<String>,
     /// `data` of the envelope; `None` if the answer is not the envelope.
     pub data: Option<Map<String, Value>>,

@@ -106,7 +106,7 @@ function fillList(list, items, makeEntry) {
 /** What was read last, `{ mine, invitable }`, and what went wrong if there was another try since. */
 let servers;
 let serversProblem;
-/** When the provider's list behind it was read, by the server's clock: the header `Age` says how many seconds ago. */
+/** When the provider's list behind it was read, by the server's clock: the `Age` header says how many seconds ago. */
 let listRead;
 let isRefreshing = false;
 let isBotSilent = false;

@@ -1,4 +1,4 @@
-//! Words of the dashboard page. In the words for its script, `{…}` stands for what the script puts there.
+//! Words of the dashboard page. In the words for its script, the script fills in each `{…}`.
 
 use domain::Permission;
 use serde::Serialize;

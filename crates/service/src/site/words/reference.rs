@@ -87,7 +87,7 @@ pub(super) const EN: ReferenceWords = ReferenceWords {
     public: "public",
     public_means: "Anyone can call it, without credentials.",
     with_token: "Token",
-    with_token_means: "For signed-in users: send the session token from `POST /auth` in the header `Token`.",
+    with_token_means: "For signed-in users: send the session token from `POST /auth` in the `Token` header.",
     with_key: "bot key",
     with_key_means: "For bots: send the bot's key as `Authorization: Bearer bck_…`. The operator creates one with `bot-companion key create`.",
 
