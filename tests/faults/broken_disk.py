@@ -1,4 +1,4 @@
-"""The scenarios in which the disk takes no writes for a while."""
+"""Scenarios where the disk accepts no writes for a while."""
 
 from __future__ import annotations
 

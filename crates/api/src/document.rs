@@ -25,7 +25,7 @@ const PLAIN: &str = "OpenApiDocument";
 pub fn complete(document: &mut OpenApi) {
     let components = document.components.get_or_insert_default();
     for operation in document.paths.paths.values_mut().flat_map(operations) {
-        // A call without credentials says so, or tools would think that they were forgotten.
+        // Calls without credentials declare it; otherwise tools would assume an omission.
         operation.security.get_or_insert_default();
         for parameter in operation.parameters.iter_mut().flatten().filter_map(inline) {
             forbid_null(&mut parameter.schema);

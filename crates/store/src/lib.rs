@@ -230,7 +230,7 @@ pub fn local_file(url: &SecretString) -> Option<PathBuf> {
     url.expose_secret().strip_prefix("sqlite:").map(PathBuf::from)
 }
 
-/// Whether replicas can share the store, in which case they must also share the keys that encrypt its contents.
+/// Whether replicas can share the store. If so, they must also share the keys that encrypt its contents.
 pub fn needs_shared_keys(url: &SecretString) -> bool {
     local_file(url).is_none()
 }

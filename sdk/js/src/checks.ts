@@ -85,7 +85,7 @@ export async function checkIntents(token: string | undefined, api: string): Prom
   } catch (error) {
     return finding("wrong", "intents", `Discord does not answer: ${reasonOf(error)}`);
   }
-  if (response.status === 401) return finding("wrong", "intents", "Discord refuses DISCORD_TOKEN: copy it anew from the developer portal, Bot, Token");
+  if (response.status === 401) return finding("wrong", "intents", "Discord refuses DISCORD_TOKEN: copy it again from the developer portal, Bot, Token");
   if (response.status !== 200) return finding("wrong", "intents", `Discord answers with status ${response.status}: try again later`);
   if (Number(application.flags) & MEMBERS_FLAGS) return finding("ok", "intents", "GuildMembers is switched on; the client needs it too, in `intents`");
   return finding("wrong", "intents", "GuildMembers is not switched on: developer portal, Bot, Server Members Intent. Without it the staff of guilds is not sent");

@@ -23,7 +23,7 @@ export class Lists {
   #refused = new Set<string>();
   /** The callback's last answer, those that are refused included. */
   #answer = "";
-  /** An answer of which too many are refused: nothing is sent of it. */
+  /** An answer with too many refused entries: none of it is sent. */
   #hopeless = "";
   #refusedTeam = "";
   #sent = { subscriptions: "", team: "" };

@@ -32,7 +32,7 @@ export class Marks {
   readonly #clock: Clock;
   readonly #limits: Limits;
   #marks = new Map<string, Mark>();
-  /** Guilds of which only the member count changed, and when they may be sent. */
+  /** Guilds where only the member count changed, and when they may be sent. */
   readonly #counts = new Map<string, number>();
   /** When a guild's last line was made, which said its member count; old ones are forgotten. */
   readonly #lines = new Map<string, number>();
@@ -84,7 +84,7 @@ export class Marks {
     return taken;
   }
 
-  /** Puts marks back to the front that were taken, but for which there was no room in the request. */
+  /** Puts marks that didn't fit in the request back at the front. */
   putBack(marks: Mark[]): void {
     const merged = new Map<string, Mark>();
     for (const mark of marks) {

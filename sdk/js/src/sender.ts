@@ -286,7 +286,7 @@ export class Sender {
   }
 
   #resyncRequired(): number {
-    this.#status.info("the service asks for everything anew");
+    this.#status.info("the service asks for everything again");
     this.resync();
     this.#resyncs += 1;
     return this.#resyncs > 1 ? this.#repeatedResyncs.next() : 0;

@@ -34,7 +34,7 @@ Mark = GuildMark | MemberMark
 
 
 class Marks:
-    """The changes in the order in which they came. A newer mark of the same guild or member replaces the older one, at the end."""
+    """The changes in the order they arrived. A newer mark of the same guild or member replaces the older one, at the end."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits

@@ -69,7 +69,7 @@ class Sender:
         self._subscriptions_sent: list[bytes] | None = None
         self._subscriptions_refused: set[bytes] = set()
         self._subscriptions_given_up: list[bytes] | None = None
-        """An answer of the callback of which too much is refused. It is not sent again."""
+        """A callback's answer with too many refused entries. It is not sent again."""
         self._team_sent: bytes | None = None
         self._refused = Refused()
         self._resyncs_in_a_row = 0
@@ -162,7 +162,7 @@ class Sender:
         return [line.entry for line in self._batch if line.entry is not None]
 
     def has_work(self) -> bool:
-        """Something is to be sent, now or after the time in which changes gather."""
+        """There is something to send, now or after `gather_time`."""
         return bool(
             self._batch
             or self._changes

@@ -66,7 +66,7 @@ impl Mark {
     }
 }
 
-/// The marks, in the order in which they came.
+/// The marks, in the order they arrived.
 #[derive(Default)]
 pub(crate) struct Marks {
     order: BTreeMap<i64, Key>,
@@ -198,7 +198,7 @@ impl Marks {
     }
 }
 
-/// Guilds of which only the member count has changed.
+/// Guilds where only the member count has changed.
 #[derive(Default)]
 struct Counts {
     /// When each may be sent.

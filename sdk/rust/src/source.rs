@@ -70,7 +70,7 @@ pub struct ShardHealth {
 }
 
 impl ShardHealth {
-    /// A shard of which nothing is known but that it is there.
+    /// A shard that is only known to exist.
     pub fn new(id: u32) -> Self {
         Self { id, ..Self::default() }
     }

@@ -64,7 +64,7 @@ pub struct Waiting {
     pub changes: usize,
     /// Feedback entries.
     pub feedback: usize,
-    /// Lines that were sent, and of which it is not known whether they arrived.
+    /// Lines that were sent but not acknowledged yet.
     pub batch: usize,
 }
 

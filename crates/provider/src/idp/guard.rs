@@ -167,7 +167,7 @@ impl Guard {
                 return Err((back_off(wait, endpoint, why), ProviderOutcome::BudgetSpent));
             }
             (Caller::User(_), _) => Part::Users,
-            // By then the code is used up, and whoever got that far had a valid one.
+            // By then the code is used up, and only a valid one gets that far.
             (Caller::SignIn(_), _) if endpoint == Endpoint::User => Part::NewNetworks,
             (Caller::SignIn(None), _) => Part::NewNetworks,
             (Caller::SignIn(Some(network)), Ok(())) if !state.signing_in.contains_key(&network) => Part::NewNetworks,

@@ -91,7 +91,7 @@ impl IssuedTokens {
         code
     }
 
-    /// Uses up the code, and returns whose it was and with which scope.
+    /// Uses up the code, and returns its person and scope.
     pub(super) fn use_code(
         &mut self,
         code: &str,

@@ -244,7 +244,7 @@ pub(super) const EN: StatusWords = StatusWords {
     lasts: |from, span| html! { "Since " (from) @if let Some(span) = span { " (" (span) " so far)" } },
 
     feed_title: |name| format!("{name}: incidents"),
-    feed_subtitle: "Outages of the bot and announcements from its team.",
+    feed_subtitle: "Bot outages and announcements from its team.",
 };
 
 pub(super) const DE: StatusWords = StatusWords {
