@@ -1,4 +1,4 @@
-//! One request and its answer: the time limit, failures and outages, what the service ignores.
+//! One request and its response: the time limit, failures and outages, and what the service ignores.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::outage::Channel;
 use crate::sender::reason;
 use crate::transport::{Answer, Body, Request, Response};
 
-/// When something of a request last moved.
+/// When a request last made progress.
 type Moved = Arc<Mutex<Duration>>;
 
 impl Core {
-    /// Sends a request and waits for the answer, as long as anything moves.
+    /// Sends a request and waits for the response, as long as there is progress.
     pub(crate) async fn call(&self, channel: Channel, what: &str, request: Request) -> Answer {
         self.reporter.count(|counters| counters.requests += 1);
         match self.send(request).await {
@@ -42,7 +42,7 @@ impl Core {
         }
     }
 
-    /// An answer that helps nobody: the same is tried again. Returns the delay.
+    /// A failure that calls for another try. Returns the delay.
     pub(crate) fn fail(&self, channel: Channel, status: u16, data: &Map<String, Value>) -> Duration {
         self.fail_with(channel, &meaning(status, data), None)
     }
@@ -76,7 +76,7 @@ impl Core {
             (is_first, reason == REFUSED_KEY && state.outage.refuse_key())
         };
         if is_refused {
-            // Nobody fixes a key while the log talks about a connection.
+            // Logged on its own: a line about the connection would hide that the key is wrong.
             self.reporter.error(reason);
         } else if is_first {
             self.reporter

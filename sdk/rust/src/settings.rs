@@ -5,7 +5,7 @@ use std::fmt;
 use hyper::Uri;
 use hyper::header::HeaderValue;
 
-/// Where the service is, and the key for it.
+/// The service's address, and the key for it.
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) url: String,
@@ -48,7 +48,7 @@ impl Settings {
     }
 }
 
-/// Without a slash at the end.
+/// The address without a slash at the end.
 fn checked_url(url: &str) -> Result<String, SettingsError> {
     let wrong = |why: &str| Err(SettingsError(format!("COMPANION_URL {why}")));
     if url.trim() != url {
