@@ -3,7 +3,7 @@ import { GRANT_KEYS, probableKey } from "./grants.js";
 import { probeSpool } from "./spool.js";
 import { reasonOf } from "./status.js";
 
-/** The result of a check; "-" if it was not made. */
+/** The result of a check; "-" if it wasn't run. */
 export interface Finding {
   state: "ok" | "wrong" | "-";
   subject: string;
@@ -14,7 +14,7 @@ export interface Finding {
 const MOST_SKEW = 30;
 /** A server that takes longer counts as down. */
 const PATIENCE = 15_000;
-/** The application's flags: the members' intent is switched on, also for a bot in fewer than 100 guilds. */
+/** The application flags that mean the members intent is on; one is for bots in fewer than 100 guilds. */
 const MEMBERS_FLAGS = (1 << 14) | (1 << 15);
 
 function finding(state: Finding["state"], subject: string, message: string): Finding {
@@ -66,13 +66,13 @@ function keyFinding(status: number): Finding {
 function clockFinding(response: Response, began: number, ended: number): Finding {
   const theirs = Date.parse(response.headers.get("date") ?? "");
   if (Number.isNaN(theirs)) return finding("-", "clock", "not checked: the answer has no date");
-  // The header has whole seconds, and was written somewhere between the two.
+  // The header has whole seconds, and was written somewhere between these two times.
   const ahead = Math.round(((began + ended) / 2 - theirs) / 1_000);
   if (Math.abs(ahead) <= MOST_SKEW) return finding("ok", "clock", "it agrees with the service's");
   return finding("wrong", "clock", `this machine's clock is ${Math.abs(ahead)} s ${ahead > 0 ? "ahead of" : "behind"} the service's: synchronise both (NTP)`);
 }
 
-/** Whether the members' intent is switched on at Discord. */
+/** Whether the members intent is turned on at Discord. */
 export async function checkIntents(token: string | undefined, api: string): Promise<Finding> {
   if (!token) return finding("-", "intents", "not checked: set DISCORD_TOKEN");
   let response: Response;
@@ -91,7 +91,7 @@ export async function checkIntents(token: string | undefined, api: string): Prom
   return finding("wrong", "intents", "GuildMembers is not switched on: developer portal, Bot, Server Members Intent. Without it the staff of guilds is not sent");
 }
 
-/** The keys that the bot's callback grants names, separated by commas. */
+/** The keys that the bot's `grants` callback uses, separated by commas. */
 export function checkGrantKeys(keys: string | undefined): Finding {
   if (keys === undefined) return finding("-", "grant keys", "not checked: give those of your callback, such as --grant-keys ADMIN,MOD");
   const wrong = keys.split(",").map((key) => key.trim()).filter((key) => !(GRANT_KEYS as readonly string[]).includes(key));
@@ -103,7 +103,7 @@ export function checkGrantKeys(keys: string | undefined): Finding {
   return finding("wrong", "grant keys", `no role can grant ${named.join(", ")}; there are ${GRANT_KEYS.join(", ")}`);
 }
 
-/** Whether the spool could be written. */
+/** Whether the spool can be written. */
 export function checkSpool(path: string | undefined): Finding {
   if (!path) return finding("-", "spool", "none is used: feedback that waits is lost if the process is killed. Set COMPANION_SPOOL to a file");
   try {

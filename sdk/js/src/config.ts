@@ -1,6 +1,6 @@
 import type { Options } from "./types.js";
 
-/** A setting, and its name where it was set. */
+/** A setting, and its name in the place where it was set. */
 interface Setting {
   value: string;
   name: string;
@@ -11,7 +11,7 @@ function setting(given: unknown, option: string, variable: string): Setting {
   return { value: process.env[variable] ?? "", name: variable };
 }
 
-/** The service's address, and the key. Throws what is wrong with them, without their values: one may hold the other. */
+/** The service's address and the key. The error says what is wrong without showing values, because someone may have swapped the two. */
 export function readConfig(options: Pick<Options, "url" | "key">): { url: string; key: string } {
   const url = setting(options.url, "url", "COMPANION_URL");
   const key = setting(options.key, "key", "COMPANION_BOT_KEY");

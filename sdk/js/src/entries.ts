@@ -1,6 +1,6 @@
 import { idText, withTextId } from "./ids.js";
 
-/** The line of a subscription. Throws what is missing: an entry that is not complete must not take premium away, nor give it forever. */
+/** The line of a subscription. Throws if something is missing: an incomplete entry must not take premium away or grant it forever. */
 export function readSubscription(entry: Record<string, unknown>): string {
   const { slots, guilds } = entry;
   const until = entry["active_until"];
@@ -17,7 +17,7 @@ export function readSubscription(entry: Record<string, unknown>): string {
   return JSON.stringify({ userid, slots, guilds: ids, active_until });
 }
 
-/** A member of the team as JSON. What a member must have, the service says. */
+/** A team member as JSON. The service checks what a member must have. */
 export function readMember(member: Record<string, unknown>): string {
   return JSON.stringify(withTextId(member, "discord_id"));
 }

@@ -26,7 +26,7 @@ export class Feedback {
   readonly #status: Status;
   readonly #spool: Spool | null;
   #queue: FeedbackLine[] = [];
-  /** All lines without a result: those of the queue, and those under way. */
+  /** All lines without a result: those in the queue, and those being sent. */
   readonly #open = new Set<FeedbackLine>();
   #closed = false;
 
@@ -70,7 +70,7 @@ export class Feedback {
     return this.#queue.splice(0, most);
   }
 
-  /** These were not applied: they are sent again, before all others. */
+  /** These weren't applied: sends them again, before all others. */
   putBack(lines: FeedbackLine[]): void {
     this.#queue.unshift(...lines);
   }
@@ -88,7 +88,7 @@ export class Feedback {
     this.#end(line, { delivered: false, reason });
   }
 
-  /** Nothing more is sent, and every open result says so. The spool keeps the entries. */
+  /** Nothing more is sent, and every pending result says so. The spool keeps the entries. */
   close(): void {
     this.#closed = true;
     for (const line of this.#open) {

@@ -22,12 +22,12 @@ export class Listings {
   readonly #failed = new Map<string, { times: number; cancel: () => void }>();
   #underWay: { guild: string; abort: AbortController } | null = null;
   #isRunning = false;
-  /** Nobody may be listed until the next session: refused once, refused for every guild. */
+  /** No listings until the next session: if Discord refuses one guild, it refuses all. */
   #isBlocked = false;
   #isClosed = false;
   staff!: Staff;
 
-  /** `listed`: the staff of this guild is completely known now. */
+  /** `listed` is called when the guild's staff is completely known. */
   constructor(world: World, roster: Roster, clock: Clock, limits: Limits, status: Status, budget: Budget, listed: (guild: string) => void) {
     this.#world = world;
     this.#roster = roster;
@@ -51,7 +51,7 @@ export class Listings {
     this.#start();
   }
 
-  /** A new session: what was refused may be allowed now, and what was listed of these guilds is forgotten. */
+  /** A new session: a refused listing may be allowed now, and these guilds' listings are forgotten. */
   newSession(isOfShard: (guild: string) => boolean): void {
     this.#isBlocked = false;
     for (const guild of [...this.#queue, ...this.#failed.keys()]) if (isOfShard(guild)) this.forget(guild);
@@ -108,7 +108,7 @@ export class Listings {
       return;
     } finally {
       this.#underWay = null;
-      // A page that took too long is not waited for any more.
+      // Stops waiting for a page that took too long.
       abort.abort();
     }
     const outcome = this.staff.endSurvey(guild, survey);
@@ -163,7 +163,7 @@ export class Listings {
   }
 }
 
-/** A page that Discord limited has not failed: it is asked for again. */
+/** A page that Discord rate limited hasn't failed: it's requested again. */
 function nothingIfLimited(error: unknown): null {
   if ((error as { status?: unknown } | null)?.status === 429) return null;
   throw error;
