@@ -1,4 +1,4 @@
-"""`python -m bot_companion doctor`: is everything set up that the SDK needs?"""
+"""`python -m bot_companion doctor`: checks that everything the SDK needs is set up."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from ._types import GUILD_PERMISSIONS
 
 DISCORD = "https://discord.com/api/v10"
 MEMBERS_INTENT = 1 << 14 | 1 << 15
-"""The application may use GUILD_MEMBERS: in 100 guilds and more, or in fewer."""
+"""The application may use GUILD_MEMBERS: one flag for bots in 100 or more guilds, one for fewer."""
 SKEW = 30.0
-"""Seconds by which the clocks may differ."""
+"""How many seconds the clocks may differ."""
 TIMEOUT = aiohttp.ClientTimeout(total=30)
 
 Json = dict[str, Any]

@@ -1,4 +1,4 @@
-"""The address and the key: where they come from, and whether they can be right."""
+"""The address and the key: where they come from, and whether they are valid."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._lines import without_secrets
 
 
 class SettingError(Exception):
-    """What is wrong with a setting, and what to do. Never contains the key."""
+    """Says what is wrong with a setting and what to do. Never contains the key."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Settings:
 def read(
     url: str | None, key: str | None, spool: str | None = None, environment: Mapping[str, str] | None = None
 ) -> Settings:
-    """The settings, from arguments or else the environment. `SettingError` if they cannot be right."""
+    """The settings, from arguments or else the environment. Raises `SettingError` if they are invalid."""
     environment = os.environ if environment is None else environment
     return Settings(
         check_url(*_find(url, "url", "COMPANION_URL", environment)),
