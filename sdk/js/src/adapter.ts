@@ -180,7 +180,7 @@ export class Adapter implements World {
   #response(request: RequestLike, response: ResponseLike): void {
     if ((response.status ?? response.statusCode) !== 429) return;
     this.#limited(retryAfter(response));
-    this.#pages.get(request.path ?? "")?.(Object.assign(new Error("Discord limits the bot"), { status: 429 }));
+    this.#pages.get(request.path ?? "")?.(Object.assign(new Error("Discord rate limits the bot"), { status: 429 }));
   }
 
   /** A client with the option `rejectOnRateLimit` throws on a rate limit, even one that it only expects. */
@@ -188,7 +188,7 @@ export class Adapter implements World {
     const { name, retryAfter: ms } = (error ?? {}) as { name?: unknown; retryAfter?: unknown };
     if (typeof name !== "string" || !name.startsWith("RateLimitError")) return error;
     this.#limited(typeof ms === "number" && ms >= 0 ? ms : UNNAMED_LIMIT);
-    return Object.assign(new Error("Discord limits the bot"), { status: 429 });
+    return Object.assign(new Error("Discord rate limits the bot"), { status: 429 });
   }
 
   /** What Discord sends, before the library handles it. The library doesn't report members it has never seen, or guilds that arrive before all shards are ready. */

@@ -122,7 +122,7 @@ export class Callbacks {
 
   #failed(name: string, error: unknown): void {
     this.#status.counters.callbackFailures += 1;
-    this.#status.warnOnce(`callback ${name}`, `the callback ${name} failed; what the service has stays, and it is asked again: ${reasonOf(error)}`);
+    this.#status.warnOnce(`callback ${name}`, `the callback ${name} failed; the service keeps what it has, and the callback will be called again: ${reasonOf(error)}`);
   }
 
   #later(guild: string): void {

@@ -56,7 +56,7 @@ export class Calls {
     }
     const { status, data } = response;
     if (status === 200 && data === null) {
-      return this.#failed(call.channel, "another server answers there, check COMPANION_URL", null);
+      return this.#failed(call.channel, "another server responded, check COMPANION_URL", null);
     }
     if (data !== null && (status === 200 || call.understands?.(status, data))) {
       this.#succeeded(call.channel);
@@ -82,7 +82,7 @@ export class Calls {
     let cancel = (): void => {};
     const moved = (): void => {
       cancel();
-      cancel = this.#clock.after(stallTimeout, () => controller.abort(new Error(`nothing moved for ${stallTimeout / 1_000} s`)));
+      cancel = this.#clock.after(stallTimeout, () => controller.abort(new Error(`no progress for ${stallTimeout / 1_000} s`)));
     };
     moved();
     const aborted = new Promise<never>((_, reject) => {
@@ -116,8 +116,8 @@ export class Calls {
     }
     if (status === 401 && !this.#isKeySaid) {
       this.#isKeySaid = true;
-      this.#status.error(`the service refuses the bot key, check COMPANION_BOT_KEY; it is tried again: ${reason}`);
-    } else if (isFirst) this.#status.warn(`the service cannot be reached; the bot goes on, and it is tried again: ${reason}`);
+      this.#status.error(`the service refuses the bot key, check COMPANION_BOT_KEY; retrying: ${reason}`);
+    } else if (isFirst) this.#status.warn(`the service cannot be reached; retrying, the bot is not affected: ${reason}`);
     else this.#status.debug(`the service still cannot be reached: ${reason}`);
     return { failed: true, retryAfter: asked };
   }

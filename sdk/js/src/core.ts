@@ -264,7 +264,7 @@ export class Core {
 
   #marked(hadRoom: boolean): void {
     if (hadRoom) return this.#sender.changed();
-    this.#status.warnOnce("changes", `too many changes wait: more than ${this.#limits.changes}, so all guilds are sent again instead`);
+    this.#status.warnOnce("changes", `too many changes are waiting: more than ${this.#limits.changes}, so all guilds are sent again instead`);
     this.#marks.clear();
     this.#sender.resync();
   }

@@ -6,13 +6,13 @@ export function readSubscription(entry: Record<string, unknown>): string {
   const until = entry["active_until"];
   const active_until = until instanceof Date ? until.getTime() / 1_000 : until;
   const userid = idText(entry["userid"]);
-  if (userid === null) throw new TypeError("each subscription needs userid, an id as text or BigInt");
+  if (userid === null) throw new TypeError("each subscription needs userid, an ID as text or BigInt");
   if (!Number.isInteger(slots)) throw new TypeError(`the subscription of ${userid} needs slots, a whole number`);
-  if (!Array.isArray(guilds)) throw new TypeError(`the subscription of ${userid} needs guilds, a list of ids`);
+  if (!Array.isArray(guilds)) throw new TypeError(`the subscription of ${userid} needs guilds, a list of IDs`);
   const ids = guilds.map(idText);
-  if (ids.includes(null)) throw new TypeError(`the subscription of ${userid} names a guild that is no id: give ids as text or BigInt`);
+  if (ids.includes(null)) throw new TypeError(`the subscription of ${userid} lists a guild that is not an ID: use IDs as text or BigInt`);
   if (active_until !== null && !Number.isFinite(active_until)) {
-    throw new TypeError(`the subscription of ${userid} needs active_until: epoch seconds or a Date, or null for no end`);
+    throw new TypeError(`the subscription of ${userid} needs active_until: epoch seconds or a Date, or null if it never ends`);
   }
   return JSON.stringify({ userid, slots, guilds: ids, active_until });
 }

@@ -59,8 +59,8 @@ export class Feedback {
       return this.#drop("too long");
     }
     if (this.#queue.length >= this.#limits.feedback) {
-      this.#status.warnOnce("feedback", `too much feedback waits: more than ${this.#limits.feedback} entries are refused until some are sent`);
-      return this.#drop("too much feedback waits");
+      this.#status.warnOnce("feedback", `too much feedback is waiting: more than ${this.#limits.feedback} entries are refused until some are sent`);
+      return this.#drop("too much feedback is waiting");
     }
     const spooled = this.#spool?.add(text) ?? null;
     return new Promise((settle) => this.#push({ text, about, settle, spooled }));
@@ -92,7 +92,7 @@ export class Feedback {
   close(): void {
     this.#closed = true;
     for (const line of this.#open) {
-      const kept = line.spooled === null ? "closed before it was sent" : "closed before it was sent; it is in the spool and is sent at the next start";
+      const kept = line.spooled === null ? "closed before it was sent" : "closed before it was sent; it is in the spool and will be sent at the next start";
       if (line.spooled === null) this.#status.counters.feedbackDropped += 1;
       line.settle({ delivered: false, reason: kept });
     }

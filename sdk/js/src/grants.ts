@@ -14,7 +14,7 @@ export function readGrants(value: unknown, guild: string, status: Status): Grant
   const grants: Record<string, GuildPermission[]> = {};
   for (const [named, keys] of entriesOf(value)) {
     const role = idOf(named);
-    if (role === null) throw new TypeError(`grants names ${shown(named)} in guild ${guild}, which is no role's id`);
+    if (role === null) throw new TypeError(`grants names ${shown(named)} in guild ${guild}, which is not a role ID`);
     const known = textsOf(keys, role).filter((key) => isKnown(key, role, guild, status));
     if (known.length > 0) grants[role] = known as GuildPermission[];
   }
@@ -25,7 +25,7 @@ export function readGrants(value: unknown, guild: string, status: Status): Grant
 function entriesOf(value: unknown): Iterable<[unknown, unknown]> {
   if (types.isMap(value)) return value.entries();
   if (isPlainObject(value)) return Object.entries(value);
-  throw new TypeError("grants must return an object or a Map, role id to keys; an empty one if nothing is granted");
+  throw new TypeError("grants must return an object or a Map from role IDs to keys; an empty one if nothing is granted");
 }
 
 /** Anything else, like a Set or a Date, would look like an object without roles. */
@@ -39,7 +39,7 @@ function textsOf(keys: unknown, role: string): string[] {
   const isList = typeof keys === "object" && keys !== null && Symbol.iterator in keys;
   const texts = isList ? [...(keys as Iterable<unknown>)] : null;
   if (texts?.every((key) => typeof key === "string")) return texts as string[];
-  throw new TypeError(`grants must give a list of keys for each role, but not so for ${role}`);
+  throw new TypeError(`grants must give a list of keys for each role, but does not for ${role}`);
 }
 
 function shown(value: unknown): string {

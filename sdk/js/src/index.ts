@@ -79,7 +79,7 @@ function start(client: ClientLike, options: Options, status: Status): Companion 
       if (args.length === 0) return core.allChanged();
       const guild = idOf(args[0]);
       if (guild) return core.changed(guild);
-      const given = args[0] === undefined || args[0] === null ? "no guild" : "what is neither a guild nor its id";
+      const given = args[0] === undefined || args[0] === null ? "no guild" : "something that is neither a guild nor an ID";
       status.warnOnce(`changed ${given}`, `changed() was given ${given}: nothing is done. Without an argument it sends everything again`);
     },
     subscriptionsChanged: () => core.subscriptionsChanged(),

@@ -142,14 +142,14 @@ export class Listings {
   #fail(guild: string, error: unknown): void {
     this.#status.counters.listingFailures += 1;
     const { status } = error as { status?: unknown };
-    const hint = `the client needs the intent ${this.#world.membersIntent}, which must also be switched on in Discord's developer portal`;
+    const hint = `the client needs the intent ${this.#world.membersIntent}, which must also be turned on in Discord's developer portal`;
     if (status === 401 || status === 403) {
       // Too many refused requests get the bot's address banned.
       this.#isBlocked = true;
       this.#queue.clear();
       for (const { cancel } of this.#failed.values()) cancel();
       this.#failed.clear();
-      this.#status.warnOnce("listing refused", `the members of guild ${guild} cannot be listed, its staff stays as the service has it: ${hint} (${reasonOf(error)})`);
+      this.#status.warnOnce("listing refused", `the members of guild ${guild} cannot be listed, and the service keeps its staff as it is: ${hint} (${reasonOf(error)})`);
       return;
     }
     const times = (this.#failed.get(guild)?.times ?? 0) + 1;
@@ -159,7 +159,7 @@ export class Listings {
       this.#start();
     });
     this.#failed.set(guild, { times, cancel });
-    this.#status.warnOnce("listing", `the members of guild ${guild} cannot be listed, its staff stays as the service has it and it is tried again: ${reasonOf(error)}; ${hint}`);
+    this.#status.warnOnce("listing", `the members of guild ${guild} cannot be listed, and the service keeps its staff as it is; retrying: ${reasonOf(error)}; ${hint}`);
   }
 }
 

@@ -89,7 +89,7 @@ export class Lists {
       return;
     }
     this.#hopeless = this.#answer;
-    this.#status.warnOnce("refused subscriptions", `more than ${most} subscriptions are refused: none are sent until the callback's answer is another one: ${reason}`);
+    this.#status.warnOnce("refused subscriptions", `more than ${most} subscriptions are refused: none are sent until the callback returns something else: ${reason}`);
   }
 
   /** The team is not sent again until it differs. */

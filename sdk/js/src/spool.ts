@@ -43,7 +43,7 @@ export class Spool {
     try {
       const unlock = lock(path, clock);
       if (!unlock) {
-        status.warn(`the spool ${path} is in use by another process and is not used here: give each process a file of its own`);
+        status.warn(`the spool ${path} is in use by another process and is not used here: give each process its own file`);
         return null;
       }
       spool.#unlock = unlock;
@@ -52,7 +52,7 @@ export class Spool {
       return spool;
     } catch (error) {
       spool.#unlock();
-      status.warn(`the spool cannot be used, feedback waits in memory only: ${reasonOf(error)}`);
+      status.warn(`the spool cannot be used, feedback is kept in memory only: ${reasonOf(error)}`);
       return null;
     }
   }
@@ -146,7 +146,7 @@ export class Spool {
   }
 
   #broken(error: unknown): void {
-    this.#status.warnOnce("spool", `the spool cannot be written, feedback waits in memory only: ${reasonOf(error)}`);
+    this.#status.warnOnce("spool", `the spool cannot be written, feedback is kept in memory only: ${reasonOf(error)}`);
   }
 }
 

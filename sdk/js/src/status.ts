@@ -110,7 +110,7 @@ export class Status {
   /** A bug in this package; logged once per message. */
   fault(error: unknown): void {
     const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
-    if (this.#isNew(`fault ${text}`)) this.error(`a fault in this package: ${text}`);
+    if (this.#isNew(`fault ${text}`)) this.error(`a bug in this package: ${text}`);
   }
 
   on<Name extends keyof Events>(name: Name, listener: Listener<Name>): () => void {
@@ -125,7 +125,7 @@ export class Status {
       try {
         listener(...args);
       } catch (error) {
-        this.#write("error", `a listener of "${name}" failed: ${reasonOf(error)}`);
+        this.#write("error", `a listener for "${name}" failed: ${reasonOf(error)}`);
       }
     }
   }

@@ -51,7 +51,7 @@ export interface World {
 
 /** The message for a client without the members intent. */
 export function lacksIntent(intent: string): string {
-  return `the client lacks the intent ${intent}: the staff of guilds is not sent. Add it to the client's intents, and switch it on in Discord's developer portal`;
+  return `the client lacks the intent ${intent}: staff is not sent. Add it to the client's intents, and turn it on in Discord's developer portal`;
 }
 
 /** Members per page; a shorter page is the last. */

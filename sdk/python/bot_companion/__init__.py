@@ -89,7 +89,7 @@ def attach(
         if given:
             write(
                 logging.WARNING,
-                "the bot is attached already (by another `attach`, or by load_extension): "
+                "the bot is already attached (by another `attach`, or by load_extension): "
                 f"{', '.join(given)} of this call is ignored. Attach once, with everything, or unload the extension first",
             )
         return known
@@ -99,7 +99,7 @@ def attach(
         write(logging.ERROR, f"{error}. Nothing is reported until then")
         settings = None
     if limits is not None and not isinstance(limits, Limits):  # pyright: ignore[reportUnnecessaryIsInstance]
-        write(logging.ERROR, "`limits` must be a `bot_companion.Limits`, such as Limits(listing_rate=5); the defaults are used")
+        write(logging.ERROR, "`limits` must be a `bot_companion.Limits`, for example Limits(listing_rate=5); using the defaults")
         limits = None
     return attach_to(bot, settings, sigterm, callbacks, limits)
 

@@ -115,7 +115,7 @@ class Callbacks:
         if key in GUILD_PERMISSIONS:
             return True
         near = probable_key(key)
-        hint = f"; probably {near} was meant" if near else f"; there are {', '.join(GUILD_PERMISSIONS)}"
+        hint = f"; did you mean {near}?" if near else f"; there are {', '.join(GUILD_PERMISSIONS)}"
         message = f"grants names the key {key!r} for role {role} of guild {guild}, which no role can grant{hint}"
         self._status.warn(message, once=("grants", key))
         return False
@@ -162,7 +162,7 @@ class Callbacks:
     @staticmethod
     def _add(found: list[Any], entry: Any) -> None:
         if len(found) >= ENTRIES:
-            raise ValueError(f"it gives more than {ENTRIES} entries")
+            raise ValueError(f"it returns more than {ENTRIES} entries")
         found.append(entry)
 
     def _failed(self, name: str, error: Exception) -> None:
@@ -171,7 +171,7 @@ class Callbacks:
             reason = f"no answer in {self._limits.callback_timeout:g} s"
         else:
             reason = str(error) if isinstance(error, _lines.Slip) else describe(error)
-        message = f"the callback {name} failed: {reason}; its last answer counts, and it is asked again"
+        message = f"the callback {name} failed: {reason}; its last answer is used, and it will be called again"
         self._status.warn(message, once=("callback", name), trace=None if isinstance(error, (TimeoutError, _lines.Slip)) else error)
 
 
@@ -183,7 +183,7 @@ def flag(answer: Any) -> bool:
 
 def texts(keys: Any) -> list[str]:
     """The keys that a role grants."""
-    wanted = "a role's keys must be a list of texts"
+    wanted = "a role's keys must be a list of strings"
     found = list(_lines.items(keys, wanted))
     for key in found:
         if not isinstance(key, str):

@@ -275,7 +275,7 @@ class Companion:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
             if self._sender.has_work() and self._transport is not None:
-                self._status.warn("closed before everything was sent; guilds are sent whole after the next start")
+                self._status.warn("closed before everything was sent; all guilds are sent again after the next start")
             self._feedback.close(self._sender.entries_in_batch())
             self._is_closed = True
             try:

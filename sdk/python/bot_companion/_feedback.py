@@ -101,8 +101,8 @@ class Feedback:
                     entry.spooled = self._spool.add(entry.line)
                 self._queue.append(entry)
         if not has_room:
-            message = "too much feedback waits; further entries are refused until the service has taken some"
-            return self._not_sent("too much feedback waits", message)
+            message = "too much feedback is waiting; further entries are refused until the service has accepted some"
+            return self._not_sent("too much feedback is waiting", message)
         return entry.delivery
 
     def _not_sent(self, reason: str, message: str) -> Delivery:
@@ -154,7 +154,7 @@ class Feedback:
         self.stop()
         for entry in (*in_batch, *self._queue):
             kept = entry.spooled is not None
-            entry.delivery.settle(False, f"{CLOSED}; it is in the spool, and is sent after the next start" if kept else CLOSED)
+            entry.delivery.settle(False, f"{CLOSED}; it is in the spool, and will be sent after the next start" if kept else CLOSED)
             self._status.counters["feedback_dropped"] += not kept
         if self._spool is not None:
             self._spool.close()

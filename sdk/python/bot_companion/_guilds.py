@@ -99,6 +99,6 @@ class Guilds:
         encoded = _lines.encode(line)
         if len(encoded) <= self._limits.line_bytes:
             return encoded
-        message = f"guild {identity} is too long to be sent ({len(encoded)} bytes); it stays in the service as it is"
+        message = f"guild {identity} is too long to be sent ({len(encoded)} bytes); the service keeps what it has"
         self._status.warn(message, once=("long", identity))
         return None

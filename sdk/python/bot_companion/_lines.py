@@ -97,7 +97,7 @@ def subscription(entry: Any) -> bytes:
         slots = operator.index(slots)
     except TypeError:
         raise Slip(f"`slots` of a subscription must be a whole number, not {shown(slots)}") from None
-    named = items(guilds, "`guilds` of a subscription must be a list of ids")
+    named = items(guilds, "`guilds` of a subscription must be a list of IDs")
     line: Json = {
         "userid": snowflake(userid, "`userid` of a subscription"),
         "slots": slots,
@@ -134,7 +134,7 @@ def _epoch(moment: Any) -> float | None:
     if moment is None or (isinstance(moment, (int, float)) and not isinstance(moment, bool) and math.isfinite(moment)):
         return moment
     raise Slip(
-        f"`active_until` of a subscription must be a datetime, epoch seconds, or None for no end, not {shown(moment)}"
+        f"`active_until` of a subscription must be a datetime, epoch seconds, or None if it never ends, not {shown(moment)}"
     )
 
 

@@ -101,7 +101,7 @@ class Sender:
     def change(self) -> None:
         """A mark or feedback was added."""
         if self._marks.is_full:
-            self._status.warn("too many changes wait; all guilds are sent again instead", once="changes")
+            self._status.warn("too many changes are waiting; all guilds are sent again instead", once="changes")
             self._marks.clear()
             self.resync()
             return
@@ -316,7 +316,7 @@ class Sender:
     def _refuse_guild(self, guild: int, answer: Answer) -> None:
         self._status.counters["lines_refused"] += 1
         if self._refused.add(guild):
-            self._status.warn(f"the service refuses guild {guild}: {answer.reason}; it stays there as it is until it changes")
+            self._status.warn(f"the service refuses guild {guild}: {answer.reason}; it stays as it was until it changes")
 
     # Subscriptions
 
@@ -367,8 +367,8 @@ class Sender:
     def _give_up_subscriptions(self, lines: list[bytes]) -> None:
         self._subscriptions_given_up = lines
         message = (
-            f"more than {self._limits.refused_subscriptions} subscriptions are refused; what the service has stays there, "
-            "and none are sent until the callback `subscriptions` gives others"
+            f"more than {self._limits.refused_subscriptions} subscriptions are refused; the service keeps what it has, "
+            "and none are sent until the callback `subscriptions` returns something else"
         )
         self._status.warn(message, once="refused subscriptions")
 

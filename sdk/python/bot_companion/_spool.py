@@ -34,7 +34,7 @@ class Spool:
             self._read()
         except (OSError, ValueError) as error:
             self.close()
-            status.warn(f"the spool {path} is not used: {describe(error)}; feedback that waits is lost when the bot ends")
+            status.warn(f"the spool {path} is not used: {describe(error)}; waiting feedback is lost when the bot ends")
 
     def _open(self) -> int:
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o600)
@@ -98,7 +98,7 @@ class Spool:
             self._records += 1
             return True
         except OSError as error:
-            message = f"the spool {self._path} cannot be written: {describe(error)}; feedback that waits is lost when the bot ends"
+            message = f"the spool {self._path} cannot be written: {describe(error)}; waiting feedback is lost when the bot ends"
             self._status.warn(message, once="spool")
             return False
 

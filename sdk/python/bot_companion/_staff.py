@@ -170,7 +170,7 @@ class Staff:
         if self._refused or under_way or guild in self._queue or guild in self._retries:
             return
         if not self._source.has_members_intent():
-            self._refuse("it is not among the client's intents")
+            self._refuse("it is not one of the client's intents")
             return
         self._queue[guild] = None
         self._wake.set()
@@ -182,8 +182,8 @@ class Staff:
             retry.cancel()
         self._retries.clear()
         message = (
-            f"the client lacks the intent GUILD_MEMBERS (members): {reason}; who is staff cannot be told, and stays in the service "
-            "as it is. Switch on the Server Members Intent in Discord's developer portal, and set `intents.members = True`"
+            f"the client lacks the intent GUILD_MEMBERS (members): {reason}; staff cannot be found, so the service keeps what it "
+            "has. Turn on the Server Members Intent in Discord's developer portal, and set `intents.members = True`"
         )
         self._status.warn(message, once="intent")
 
@@ -260,8 +260,8 @@ class Staff:
     def _failed(self, guild: int, error: Exception) -> None:
         self._status.counters["listing_failures"] += 1
         stalled = isinstance(error, TimeoutError)
-        reason = f"nothing came for {self._limits.stall_timeout:g} s" if stalled else describe(error)
-        message = f"the members of guild {guild} cannot be listed: {reason}; its staff stays in the service as it is, trying again"
+        reason = f"no response for {self._limits.stall_timeout:g} s" if stalled else describe(error)
+        message = f"the members of guild {guild} cannot be listed: {reason}; the service keeps its staff as it is, retrying"
         self._status.warn(message, once="listing")
         failures = self._failures[guild] = self._failures.get(guild, 0) + 1
         delay = min(self._limits.longest_listing_retry, self._limits.listing_retry * 2.0 ** min(failures - 1, 32))

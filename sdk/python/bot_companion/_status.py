@@ -129,7 +129,7 @@ class Status:
     def _handler_failed(self, event: str, error: Exception) -> None:
         # Not as an event: a failing error handler would call itself.
         if self._is_first(("handler", event)):
-            write(logging.WARNING, f"a handler of the event {event!r} failed", error)
+            write(logging.WARNING, f"a handler for the event {event!r} failed", error)
 
     # Log lines
 
@@ -145,7 +145,7 @@ class Status:
 
     def fault(self, where: str, error: BaseException) -> None:
         """A bug in this package, or an object that the library changed."""
-        message = f"a fault in this package ({where}): {describe(error)}; please report it, the bot is not affected"
+        message = f"a bug in this package ({where}): {describe(error)}; please report it, the bot is not affected"
         self.error(message, once=("fault", where), trace=error)
 
     def _say(self, level: int, message: str, once: Hashable, trace: BaseException | None) -> None:
@@ -183,9 +183,9 @@ class Status:
         if key_refused and not self._key_refused:
             # Logged on its own: a line about the connection would hide that the key is wrong.
             self._key_refused = True
-            self.error(f"the service refuses the bot key (COMPANION_BOT_KEY): {reason}; make one with `bot-companion key create`")
+            self.error(f"the service refuses the bot key (COMPANION_BOT_KEY): {reason}; create one with `bot-companion key create`")
         elif first:
-            self.warn(f"the service cannot be reached: {reason}; trying again, the bot is not affected")
+            self.warn(f"the service cannot be reached: {reason}; retrying, the bot is not affected")
 
     def succeeded(self, kind: str, now: float) -> bool:
         """A request of this kind was answered. True if that ends an outage; data and heartbeats share one."""

@@ -21,7 +21,7 @@ PLAIN_BYTES = 16 * 1024
 PIECE_BYTES = 256 * 1024
 """How many bytes of lines to compress into one chunk of a body."""
 
-NO_SERVICE = "the answer is not from a bot-companion service (is the address right, with its path?)"
+NO_SERVICE = "the response is not from a bot-companion service (is the address right, with its path?)"
 
 
 class TransportError(Exception):
@@ -152,7 +152,7 @@ class Channel:
             while not request.done():
                 left = moved + self._limits.stall_timeout - loop.time()
                 if left <= 0:
-                    raise TransportError(f"nothing has moved for {self._limits.stall_timeout:g} s")
+                    raise TransportError(f"no progress for {self._limits.stall_timeout:g} s")
                 await asyncio.wait({request}, timeout=left)
             return request.result()
         finally:

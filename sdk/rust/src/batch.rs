@@ -172,7 +172,7 @@ async fn guild_lines(core: &Core, guild: u64, mark: GuildMark) -> Vec<Line> {
     let mut lines = Vec::new();
     if mark.gone {
         let line = json!({"type": "guild_gone", "id": guild.to_string()});
-        lines.push(Line::change(&line, format!("that the bot left guild {guild}")));
+        lines.push(Line::change(&line, format!("the removal of guild {guild}")));
     }
     if let Some(mut line) = guild_line(core, guild, mark).await {
         line["type"] = "guild".into();

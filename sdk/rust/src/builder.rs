@@ -139,9 +139,8 @@ impl Builder {
 
     /// Starts the feed as a task of the current tokio runtime.
     pub fn start(self, source: Arc<dyn Source>) -> Result<Companion, SettingsError> {
-        let runtime = tokio::runtime::Handle::try_current().map_err(|_| {
-            SettingsError::new("the companion is started outside of a tokio runtime: start it in `main`")
-        })?;
+        let runtime = tokio::runtime::Handle::try_current()
+            .map_err(|_| SettingsError::new("the companion was started outside a tokio runtime: start it in `main`"))?;
         let (companion, work) = self.build(source)?;
         runtime.spawn(work);
         Ok(companion)

@@ -180,23 +180,23 @@ fn role_id(text: &str) -> Option<u64> {
 pub(crate) fn check_subscription(entry: &Value) -> Result<(), &'static str> {
     let Some(entry) = entry.as_object() else { return Err("is not a subscription") };
     if !entry.get("userid").is_some_and(is_id) {
-        return Err("has no `userid`, which is an id in digits, as text");
+        return Err("has no `userid`: an ID in digits, as text");
     }
     if !entry.get("slots").is_some_and(|slots| slots.is_i64() || slots.is_u64()) {
-        return Err("has no `slots`, which is a whole number");
+        return Err("has no `slots`: a whole number");
     }
     if !entry.get("guilds").and_then(Value::as_array).is_some_and(|guilds| guilds.iter().all(is_id)) {
-        return Err("has no `guilds`, which is a list of ids in digits, as text");
+        return Err("has no `guilds`: a list of IDs in digits, as text");
     }
     if !entry.get("active_until").is_some_and(|time| time.is_null() || time.is_number()) {
-        return Err("has no `active_until`, which is a time in epoch seconds, or null for no end");
+        return Err("has no `active_until`: a time in epoch seconds, or null if it never ends");
     }
     Ok(())
 }
 
 /// The service checks what a team member must have.
 pub(crate) fn check_team_member(entry: &Value) -> Result<(), &'static str> {
-    if entry.is_object() { Ok(()) } else { Err("is not a member of a team") }
+    if entry.is_object() { Ok(()) } else { Err("is not a team member") }
 }
 
 /// The callbacks' answers for a guild.
@@ -315,7 +315,7 @@ impl Time<'_> {
         self.reporter.count(|counters| counters.callback_failures += 1);
         self.reporter.warn_once(
             &format!("callback {name}"),
-            &format!("the callback {name} failed: {problem}. Its last answer counts, and it is asked again"),
+            &format!("the callback {name} failed: {problem}. Its last answer is used, and it will be called again"),
         );
         None
     }
@@ -326,7 +326,7 @@ fn sane(grants: Grants, time: &Time<'_>) -> Option<BTreeMap<u64, Vec<String>>> {
     let mut sane = BTreeMap::new();
     for (role, keys) in grants.0 {
         let Some(id) = role_id(&role) else {
-            return time.fail("grants", &format!("it names the role {role:?}, which is not an id"));
+            return time.fail("grants", &format!("it names the role {role:?}, which is not an ID"));
         };
         let (known, unknown): (Vec<String>, Vec<String>) =
             keys.into_iter().partition(|key| KEYS.contains(&key.as_str()));

@@ -23,7 +23,8 @@ impl Core {
             Err(reason) => Answer::Later(self.fail_with(channel, &format!("{what}: {reason}"), None)),
             Ok(Response { status, retry_after, data }) => match (status, data) {
                 (200, None) => {
-                    let reason = format!("{what}: the answer is not of a bot-companion service; check COMPANION_URL");
+                    let reason =
+                        format!("{what}: the response is not from a bot-companion service; check COMPANION_URL");
                     Answer::Later(self.fail_with(channel, &reason, None))
                 }
                 (200 | 409 | 413 | 422, data) => {
@@ -58,7 +59,7 @@ impl Core {
             let last = *moved.lock().unwrap_or_else(PoisonError::into_inner);
             let left = (last + self.limits.stall_timeout).saturating_sub(self.clock.now());
             if left.is_zero() {
-                return Err(format!("nothing moved for {:?}", self.limits.stall_timeout));
+                return Err(format!("no progress for {:?}", self.limits.stall_timeout));
             }
             tokio::select! {
                 biased;
@@ -79,8 +80,7 @@ impl Core {
             // Logged on its own: a line about the connection would hide that the key is wrong.
             self.reporter.error(reason);
         } else if is_first {
-            self.reporter
-                .warn(&format!("the service cannot be reached; the bot goes on, and it is tried again: {reason}"));
+            self.reporter.warn(&format!("the service cannot be reached; retrying, the bot is not affected: {reason}"));
         }
         self.delay(channel, retry_after)
     }
@@ -113,7 +113,7 @@ impl Core {
     }
 }
 
-const REFUSED_KEY: &str = "the service refuses the bot key; check COMPANION_BOT_KEY. It is tried again";
+const REFUSED_KEY: &str = "the service refuses the bot key; check COMPANION_BOT_KEY. Retrying";
 
 fn meaning(status: u16, data: &Map<String, Value>) -> String {
     let hint = if status == 404 || (300..400).contains(&status) { "; check COMPANION_URL" } else { "" };

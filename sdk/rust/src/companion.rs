@@ -132,7 +132,7 @@ impl Companion {
 
     /// Withdraws a feedback entry.
     pub fn feedback_gone(&self, id: &str) -> PendingDelivery {
-        self.core.add_feedback(feedback::feedback_gone_line(id), format!("that feedback {id:?} was taken back"))
+        self.core.add_feedback(feedback::feedback_gone_line(id), format!("the withdrawal of feedback {id:?}"))
     }
 
     /// The current state.
@@ -234,7 +234,7 @@ impl Core {
             self.reporter.warn(&text);
             Some(text)
         } else if state.feedback.len() >= self.limits.feedback {
-            let text = format!("too much feedback waits, {} entries: more is refused", self.limits.feedback);
+            let text = format!("too much feedback is waiting, {} entries: no more are accepted", self.limits.feedback);
             self.reporter.warn_once("feedback", &text);
             Some(text)
         } else {
@@ -275,7 +275,7 @@ impl Core {
                 }
             }
             Err(error) => self.reporter.warn(&format!(
-                "the spool {} cannot be used, and feedback that waits is lost when the bot ends: {error}",
+                "the spool {} cannot be used, so waiting feedback is lost when the bot ends: {error}",
                 path.display()
             )),
         }
@@ -297,7 +297,7 @@ impl Core {
         let entries: Vec<Entry> =
             batch.into_iter().flat_map(crate::batch::Batch::into_feedback).chain(state.feedback.drain(..)).collect();
         for entry in entries {
-            let reason = if entry.spooled.is_some() { "closed; it is sent at the next start" } else { "closed" };
+            let reason = if entry.spooled.is_some() { "closed; it will be sent at the next start" } else { "closed" };
             self.reporter.count(|counters| counters.feedback_dropped += u64::from(entry.spooled.is_none()));
             entry.end(Delivery::NotDelivered(reason.to_owned()));
         }

@@ -222,7 +222,10 @@ impl Core {
         if state.marks.len() > self.limits.changes {
             self.reporter.warn_once(
                 "changes",
-                &format!("too many changes wait, more than {}: every shard is sent whole instead", self.limits.changes),
+                &format!(
+                    "too many changes are waiting, more than {}: every shard is sent as a whole instead",
+                    self.limits.changes
+                ),
             );
             state.marks.clear();
             self.resync(state);
@@ -282,7 +285,7 @@ impl Core {
         };
         tracing::debug!(
             target: "bot_companion_feed",
-            "Discord limits the bot: no members are listed for {time:?}, and then at 1/{slowdown} of the usual rate"
+            "Discord rate limits the bot: no members are listed for {time:?}, then at 1/{slowdown} of the usual rate"
         );
     }
 
@@ -405,7 +408,7 @@ impl Core {
         self.reporter.warn_once(
             &format!("long {guild}"),
             &format!(
-                "guild {guild} is too long: its line has more than {} bytes; it stays as the service has it",
+                "guild {guild} is too long: its line has more than {} bytes; the service keeps what it has",
                 self.limits.line_bytes
             ),
         );
@@ -414,7 +417,7 @@ impl Core {
     pub(crate) fn say_intent_is_missing(&self) {
         self.reporter.warn_once(
             "intent",
-            "the client lacks the intent GUILD_MEMBERS: staff cannot be known, and stays as the service has it. Add it to \
+            "the client lacks the intent GUILD_MEMBERS: staff cannot be found, and the service keeps what it has. Add it to \
              the client's intents, and enable it (Server Members Intent) in Discord's developer portal",
         );
     }
@@ -423,7 +426,7 @@ impl Core {
     pub(crate) fn say_guilds_intent_is_missing(&self) {
         self.reporter.warn_once(
             "intent GUILDS",
-            "the client lacks the intent GUILDS: Discord does not tell it of its guilds. Add it to the client's intents",
+            "the client lacks the intent GUILDS: Discord does not send it its guilds. Add it to the client's intents",
         );
     }
 

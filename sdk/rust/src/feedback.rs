@@ -111,7 +111,7 @@ impl Entry {
 
     /// An entry left by an earlier process.
     pub(crate) fn from_spool(number: u64, line: String) -> Self {
-        Self { line, about: "feedback of an earlier start".to_owned(), spooled: Some(number), result: None }
+        Self { line, about: "feedback from an earlier start".to_owned(), spooled: Some(number), result: None }
     }
 
     /// Reports the outcome.

@@ -93,7 +93,7 @@ impl Limits {
             return Ok(());
         }
         Err(format!(
-            "limits.listing_rate is {}: it must be a number of pages per second above 0, such as {}",
+            "limits.listing_rate is {}: it must be a number of pages per second above 0, like {}",
             self.listing_rate,
             Self::default().listing_rate
         ))

@@ -98,7 +98,7 @@ async fn ask(core: &Core, guild: u64, after: u64) -> Result<Page, ListingError> 
         let moved = began.max(core.lock().budget.limited_until());
         let left = (moved + core.limits.stall_timeout).saturating_sub(core.clock.now());
         if left.is_zero() {
-            return Err(ListingError::Failed(format!("nothing came for {:?}", core.limits.stall_timeout)));
+            return Err(ListingError::Failed(format!("no response for {:?}", core.limits.stall_timeout)));
         }
         tokio::select! {
             biased;

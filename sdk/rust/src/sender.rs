@@ -302,7 +302,7 @@ fn refuse_subscription(core: &Core, line: &str, reason: &str, answer: u128) {
     core.reporter.warn_once(
         "subscriptions",
         &format!(
-            "more than {most} subscriptions are refused: none are sent until the callback gives other ones, and premium \
+            "more than {most} subscriptions are refused: none are sent until the callback returns something else, and premium \
              stays as the service has it. The last reason: {reason}"
         ),
     );

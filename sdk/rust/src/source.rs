@@ -91,7 +91,7 @@ impl fmt::Display for ListingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Forbidden => f.write_str("the platform refuses it"),
-            Self::Limited(time) => write!(f, "the platform limits the bot for {time:?}"),
+            Self::Limited(time) => write!(f, "the platform rate limits the bot for {time:?}"),
             Self::Failed(reason) => f.write_str(reason),
         }
     }

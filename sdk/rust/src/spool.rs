@@ -27,7 +27,7 @@ impl Spool {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let lock = private_file(&with_suffix(path, "lock"))?;
         lock.try_lock().map_err(|error| match error {
-            std::fs::TryLockError::WouldBlock => io::Error::other("another process uses it"),
+            std::fs::TryLockError::WouldBlock => io::Error::other("another process is using it"),
             std::fs::TryLockError::Error(error) => error,
         })?;
         let journal = private_file(path)?;

@@ -214,7 +214,7 @@ impl Core {
     /// A bug in this package.
     pub(crate) fn say_fault(&self, panic: &(dyn Any + Send)) {
         let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        let text = format!("a fault in this package: {}", text.unwrap_or("it panicked"));
+        let text = format!("a bug in this package: {}", text.unwrap_or("it panicked"));
         if self.reporter.is_news(&text) {
             self.reporter.error(&text);
         }
