@@ -146,7 +146,7 @@ pub struct Erased {
 }
 
 impl Erased {
-    /// Counts rows of this table; others are not told apart.
+    /// Adds this many rows of a table; tables without a count of their own are ignored.
     pub(super) fn add(&mut self, table: &str, rows: u64) {
         let counted = match table {
             "sessions" => &mut self.sessions,

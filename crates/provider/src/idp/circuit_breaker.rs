@@ -1,4 +1,4 @@
-//! A circuit breaker: after a few failures in a row, calls fail at once for a pause that doubles; then one probe decides
+//! A circuit breaker: after a few failures in a row, calls fail immediately for a pause that doubles; then one probe decides
 //! whether the circuit closes again. Pure bookkeeping; the time is passed in.
 
 use std::time::Duration;

@@ -102,7 +102,7 @@ struct GuardState {
     limited_until: [Duration; Endpoint::COUNT],
     budget: FailureBudget,
     /// Running calls for sign-ins, by network; as many as there are calls. Each may turn out to be refused, so a network with
-    /// one of them counts as refused: many at once must not all pass as the first of their network.
+    /// one of them counts as refused: many at the same time must not all pass as the first of their network.
     signing_in: HashMap<Subject, u32>,
     last_call: Option<(Endpoint, ProviderOutcome, Time)>,
     /// For the log line about rate-limited calls.
