@@ -91,12 +91,12 @@ async fn feedback_is_imported_with_a_report_of_what_was_refused() {
     let (fine, text) = said(&config, &["feedback", "import", path, "--dry-run"]).await;
     assert!(!fine && text.contains("line 1501: `rating`") && text.contains("1500 entries would be imported"), "{text}");
     let (fine, text) = said(&config, &["feedback", "import", path]).await;
-    assert!(!fine && text.contains("1500 entries imported, 1 line(s) refused"), "{text}");
+    assert!(!fine && text.contains("1500 entries imported, 1 line refused"), "{text}");
     let table = folder.path().join("said.csv");
     let head = "id,feedback,rating,timestamp,submitter_id,submitter_username\n";
     std::fs::write(&table, format!("{head}x,\"fine, thanks\",4,5,77,ann\n")).unwrap();
     let (fine, text) = said(&config, &["feedback", "import", table.to_str().unwrap()]).await;
-    assert!(fine && text.contains("1 entries imported, 0 line(s) refused"), "{text}");
+    assert!(fine && text.contains("1 entry imported, 0 lines refused"), "{text}");
     let service = Running::start({
         let mut command = command(&["serve", "--listen", "127.0.0.1:0"]);
         command.arg("--config").arg(&config);

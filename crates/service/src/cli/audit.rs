@@ -16,7 +16,7 @@ use crate::config;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct AuditCommand {
-    /// Only what happened within this time, like `1h` or `7d`.
+    /// Only entries from the last `1h`, `7d` and so on.
     #[arg(long, value_name = "DURATION", value_parser = config::any_duration)]
     since: Option<Duration>,
     /// Only entries about this user.
