@@ -63,7 +63,7 @@ async fn a_team_is_imported_and_exported() {
     assert!(!fine && text.contains("Member 1: `catgeory` is not a field; did you mean `category`?"), "{text}");
     std::fs::write(&file, member).unwrap();
     let (fine, text) = said(&config, &["team", "import", path, "--dry-run"]).await;
-    assert!(fine && text.contains("nothing was changed"), "{text}");
+    assert!(fine && text.contains("Nothing was changed"), "{text}");
     assert!(said(&config, &["team", "import", path]).await.0);
     for (format, name) in [("toml", "again.toml"), ("json", "again.json")] {
         let (fine, exported) = said(&config, &["team", "export", "--format", format]).await;

@@ -16,7 +16,7 @@ use crate::config;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct AuditCommand {
-    /// Only entries from the last `1h`, `7d` and so on.
+    /// How far back to look, for example `1h` or `7d`.
     #[arg(long, value_name = "DURATION", value_parser = config::any_duration)]
     since: Option<Duration>,
     /// Only entries about this user.
