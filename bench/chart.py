@@ -67,5 +67,5 @@ def draw_chart(file: Path, title: str, across: str, up: str, lines: dict[str, li
     file.write_text("\n".join([*parts, "</svg>"]) + "\n")
 
 
-def text(x: float, y: float, said: str, anchor: str, kind: str = "label") -> str:
-    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(said)}</text>'
+def text(x: float, y: float, content: str, anchor: str, kind: str = "label") -> str:
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(content)}</text>'

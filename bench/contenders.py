@@ -31,7 +31,7 @@ class Server:
             )
         RUNNING.append(self)
         self.url = url or self.printed_url()
-        self.answers()
+        self.wait_until_it_listens()
 
     def cpu(self) -> float:
         """CPU seconds used by all its processes so far."""
@@ -60,7 +60,7 @@ class Server:
         address = re.compile(r"https?://[\d.]+:\d+")
         return self.wait("printed no URL", lambda: address.search(self.log.read_text(errors="replace")))[0]
 
-    def answers(self) -> None:
+    def wait_until_it_listens(self) -> None:
         host, _, port = self.url.rpartition("/")[2].rpartition(":")
 
         def connects() -> bool:
@@ -142,7 +142,7 @@ class Nginx:
         return f"/{name}"
 
     def start(self) -> Server:
-        # nginx can't be handed a socket. But hardly anything else uses this loopback address, so the ports stay free.
+        # nginx can't be given an open socket, but hardly anything else uses this loopback address, so the ports stay free.
         address = f"127.{random.randrange(1, 255)}.{random.randrange(1, 255)}.1"
         with socket.socket() as first, socket.socket() as second:
             ports = []

@@ -17,10 +17,10 @@ pid, shards, requests = map(int, sys.argv[3:6])
 
 
 def report() -> None:
-    beats = [{"id": id, "sent_ms_ago": 10, "acknowledged_ms_ago": 5, "latency": 40 + id % 50} for id in range(shards)]
-    report = {"instance": "bench", "started_at": time.time() - 3600, "memory": 1, "shard_count": shards, "shards": beats}
+    reports = [{"id": id, "sent_ms_ago": 10, "acknowledged_ms_ago": 5, "latency": 40 + id % 50} for id in range(shards)]
+    heartbeat = {"instance": "bench", "started_at": time.time() - 3600, "memory": 1, "shard_count": shards, "shards": reports}
     headers = {"Authorization": f"Bearer {key}"}
-    data = json.dumps(report).encode()
+    data = json.dumps(heartbeat).encode()
     urllib.request.urlopen(urllib.request.Request(f"{url}/bot/heartbeat", method="PUT", data=data, headers=headers)).close()
 
 

@@ -16,7 +16,7 @@ EVENTS = int(os.environ.get("SDK_EVENTS", "5000"))
 
 
 async def measure(kind: str, sdk: str, chunk: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """After the start, and after changes of members' roles."""
+    """Measures the bot after its start, and after changes of members' roles."""
     world = {
         "generate": {"guilds": GUILDS, "members": MEMBERS, "roles": 3},
         "global_rate_limit": None, "member_request_interval": 0, "send_limit": 1_000_000,
@@ -37,7 +37,7 @@ async def measure(kind: str, sdk: str, chunk: str) -> tuple[dict[str, Any], dict
 async def main(kinds: list[str]) -> None:
     print(f"{GUILDS} guilds with {MEMBERS} members each, {EVENTS} changes of members' roles")
     print(f"{'bot':24} {'SDK':8} {'start, CPU s':>13} {'changes, CPU s':>15} {'resident MiB':>13}")
-    # discord.py caches all members, the others do not: there the SDK lists them.
+    # discord.py caches all members. The others don't, so the SDK lists them.
     for kind in kinds:
         chunk = "yes" if kind == "python" else "no"
         name = f"{kind}, {'all members cached' if chunk == 'yes' else 'members listed'}"

@@ -1,4 +1,4 @@
-"""What the routes answer."""
+"""The routes' responses."""
 
 from typing import Generic, TypeVar
 

@@ -7,20 +7,20 @@ use domain::{Snowflake, Time};
 use super::person_places::PLACES;
 use super::{Result, SealedGrant};
 
-/// Nobody has more keys than this, so the grants must be damaged.
+/// Nobody has more keys than this; if there are more, grants must be damaged.
 pub(super) const MOST_KEYS: i64 = 1_000;
 
 /// The operator's side of a store. Its methods can be called on every [`super::Store`].
 #[async_trait]
 pub trait Upkeep: Send + Sync + 'static {
-    /// How many grants each key encrypted, by the key's ID, including those waiting to be revoked; `""` means that they name no
-    /// key. SQLite has an index for it; the database server reads the rows of all users, without their lists, within
-    /// `store.wait`. So call this once in a while, not on every request.
+    /// How many grants each key encrypted, by the key's ID, including those waiting to be revoked; `""` stands for grants
+    /// that name no key. SQLite has an index for this. PostgreSQL reads the rows of all users, without their lists, within
+    /// `store.wait`, so call this once in a while, not on every request.
     async fn grants_by_key(&self) -> Result<Vec<(String, u64)>>;
-    /// The next grants of this kind after this user, in order of users; none at the end.
+    /// The next grants of this kind after this user, in the order of user IDs; empty at the end.
     async fn sealed_grants(&self, kind: GrantKind, after: Option<Snowflake>, batch: usize) -> Result<Vec<HeldGrant>>;
-    /// Replaces grants with the same ones under another key, each only if it is unchanged since it was read: one that was
-    /// refreshed or ended in the meantime stays as it is. Returns how many were replaced.
+    /// Replaces grants with the same grants encrypted with another key. A grant that was refreshed or ended since it was read
+    /// stays as it is. Returns how many were replaced.
     async fn replace_sealed(&self, kind: GrantKind, resealed: Vec<Resealed>) -> Result<usize>;
     async fn holdings(&self) -> Result<Holdings>;
     /// What mentions a user outside their account.
@@ -97,7 +97,7 @@ pub struct PersonTraces {
     pub subscriptions: u64,
     pub is_blocked: bool,
     /// Whether a grant of theirs is waiting to be revoked at the provider.
-    pub is_to_revoke: bool,
+    pub has_grant_to_revoke: bool,
     /// Audit rows that name them.
     pub audit: u64,
     /// When they were forgotten.
@@ -118,7 +118,7 @@ impl PersonTraces {
             staff_guilds: of("guild_staff"),
             subscriptions: of("subscriptions"),
             is_blocked: of("blocked_users") > 0,
-            is_to_revoke: false,
+            has_grant_to_revoke: false,
             audit: of("audit"),
             forgotten: None,
             tables: tables.iter().copied().filter(|(_, count)| *count > 0).collect(),
@@ -137,7 +137,7 @@ pub struct Erased {
     pub feedback: u64,
     /// Guilds whose owner is no longer known, including those in snapshots being staged.
     pub owned_guilds: u64,
-    /// Guilds where they are no longer staff; the same.
+    /// Guilds where they are no longer staff, including those in snapshots being staged.
     pub staff_guilds: u64,
     /// Subscriptions that were removed: one or none.
     pub subscriptions: u64,

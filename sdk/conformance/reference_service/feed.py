@@ -69,7 +69,7 @@ class Instance:
     name: str
     first_seen: float
     next: int = 1
-    said_start: float | None = None
+    reported_start: float | None = None
     last_sign: float = 0.0
     has_sent_snapshot: bool = False
     own: set[Shard] = field(default_factory=set)
@@ -77,7 +77,7 @@ class Instance:
 
     @property
     def started(self) -> float:
-        return self.first_seen if self.said_start is None else min(self.said_start, self.first_seen)
+        return self.first_seen if self.reported_start is None else min(self.reported_start, self.first_seen)
 
 
 @dataclass
@@ -114,7 +114,7 @@ class Feed:
     def state(self) -> Json:
         now = self._now()
         instances = [
-            {"instance": one.name, "key": "reference", "next": one.next, "started_at": one.said_start, "heartbeat_age": None}
+            {"instance": one.name, "key": "reference", "next": one.next, "started_at": one.reported_start, "heartbeat_age": None}
             for one in self.instances.values()
         ]
         shards = [
@@ -145,7 +145,7 @@ class Feed:
         except Refused as reason:
             return Answer.error("line_invalid", line=1, reason=str(reason))
         instance = self._instance(beat["instance"])
-        instance.said_start = beat["started_at"]
+        instance.reported_start = beat["started_at"]
         instance.own |= {Shard(beat["shard_count"], shard["id"]) for shard in beat["shards"]}
         self.heartbeats[instance.name] = {**beat, "at": self._now()}
         return Answer(200, {})
@@ -391,5 +391,5 @@ def numbered(body: bytes) -> list[tuple[int, bytes]]:
 
 def checked(line: bytes) -> bytes:
     if len(line) > lines.LINE_BYTES:
-        raise Refused("A line may have at most 1 MiB.")
+        raise Refused("A line can be at most 1 MiB long.")
     return line

@@ -49,7 +49,7 @@ class Call:
         self.parts = self.path.strip("/").split("/")
 
     def number(self, name: str, default: int, low: int, high: int) -> int:
-        """A number from the query, as strictly as Discord reads it."""
+        """A number from the query, parsed as strictly as Discord does."""
         text = self.query.get(name, str(default))
         if not text.isdigit():
             raise self._invalid(name, "NUMBER_TYPE_COERCE", f'Value "{text}" is not int.')
@@ -67,7 +67,7 @@ class Routes:
     def __init__(self, fake: FakeDiscord) -> None:
         self.fake = fake
         self._ids = itertools.count(1 << 50)
-        # Commands by scope: "" are the global ones, else those of a guild.
+        # Commands by scope: "" for global ones, otherwise the guild's ID.
         self._commands: dict[str, list[Json]] = {}
         self._table: list[tuple[str, Callable[[Call], Awaitable[Answer]]]] = [
             ("GET /gateway", self._gateway),
@@ -181,7 +181,7 @@ class Routes:
             found.update(call.body or {})
         return 200, found
 
-    # Requested by some libraries at their start
+    # Requested by some libraries when they start
 
     async def _no_emojis(self, call: Call) -> Answer:
         return 200, {"items": []}
@@ -246,13 +246,13 @@ class Routes:
                 return 200, shapes.user(given["user"])
         raise unknown("User", 10013)
 
-    # The bot's messages, which tests read from the record
+    # The bot's messages, which tests read from the recorded requests
 
     async def _message(self, call: Call) -> Answer:
         return 200, self._written(call.body, call.parts[1])
 
     def _written(self, given: Any, channel: str) -> Json:
-        """A message of the bot."""
+        """A message from the bot."""
         own = given if isinstance(given, dict) else {}
         return shapes.message({**own, "id": next(self._ids), "channel_id": channel, "author": {}}, self.fake.world.user)
 
@@ -265,5 +265,5 @@ class Routes:
         return 200, {"interaction": {"id": call.parts[1], "type": 2, "response_message_id": message["id"]}, "resource": resource}
 
     async def _follow_up(self, call: Call) -> Answer:
-        """A message after the callback, or another text for the first one."""
+        """A message after the callback, or an edit of the first one."""
         return (204, None) if call.method == "DELETE" else (200, self._written(call.body, "1"))

@@ -105,7 +105,7 @@ test("the key does not follow a redirect", async (context) => {
   assert.equal(elsewhere, 0);
 });
 
-test("what is not the envelope has no data", async (context) => {
+test("a response without the envelope has no data", async (context) => {
   const answers = ["<html>", "[]", "null", '{"code":200}', '{"code":404,"data":{}}', '{"code":200,"data":{"a":"' + "x".repeat(300_000) + '"}}'];
   let next = 0;
   const url = await serve(context, (_, response) => response.end(answers[next++]));

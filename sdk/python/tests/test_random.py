@@ -18,7 +18,7 @@ from bot_companion._transport import Answer, TransportError
 
 
 class ModelTransport:
-    """The model of the service is asked at once, or is out of reach, or its answer is lost."""
+    """Asks the model of the service directly. The model can be unreachable, or its answer can get lost."""
 
     def __init__(self, feed: Feed) -> None:
         self.feed = feed
@@ -28,7 +28,7 @@ class ModelTransport:
     async def request(self, method: str, path: str, headers: Mapping[str, str], lines: AsyncIterator[bytes]) -> Answer:
         body = b"".join([line async for line in lines])
         if not self.reachable:
-            raise TransportError("out of reach")
+            raise TransportError("unreachable")
         status, data, _ = self.feed.handle(method, path, headers, body)
         if self.lose_answers:
             self.lose_answers -= 1
@@ -70,7 +70,7 @@ class History:
             if rng.random() < 0.7:
                 self.hear("guild_gone", guild)
             else:
-                self.session((guild >> 22) % 2)  # it was left while no session was open
+                self.session((guild >> 22) % 2)  # the bot left it while no session was open
         elif choice == 1:
             joined = rng.randrange(1, 9) << 22
             if joined not in world.guilds:
@@ -106,7 +106,8 @@ class History:
     def settle(self) -> None:
         self.transport.reachable, self.transport.lose_answers = True, 0
         for guild in self.world.guilds:
-            # A service that lost everything, and got the snapshot of one shard before a probe, notices the other shard by an event of it.
+            # If the service lost everything and then got one shard's snapshot before a probe, it only notices that the other shard is
+            # missing when an event about it arrives.
             self.hear("guild_changed", guild)
         self.world.set_listing("ok", None)
         self.loop.advance(1500)
@@ -133,7 +134,7 @@ def test_a_random_history_ends_in_the_truth(seed: int) -> None:
     history.loop.finish()
 
 
-def test_an_hour_out_of_reach() -> None:
+def test_an_hour_without_the_service() -> None:
     history = History(0)
     for shard in (0, 1):
         history.session(shard)

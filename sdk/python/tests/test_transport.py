@@ -1,4 +1,4 @@
-"""The transport: gzip in pieces, and what it makes of answers."""
+"""The transport: gzip in pieces, and how it reads answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def lines(count: int, pause: float = 0.0) -> AsyncIterator[bytes]:
         yield b'{"id":"%d"}\n' % number
 
 
-def test_lines_that_come_slowly_are_flushed() -> None:
+def test_slow_lines_are_flushed() -> None:
     loop = SimulatedLoop()
     arrived: list[tuple[float, bytes]] = []
 
@@ -85,11 +85,11 @@ def test_a_request(count: int, packed: bool) -> None:
 
 
 @pytest.mark.parametrize("text", ["<html>", "[]", '{"ok": true}', "x" * 3_000_000])
-def test_a_200_of_another_server_is_a_failure(text: str) -> None:
+def test_a_200_from_another_server_is_a_failure(text: str) -> None:
     with pytest.raises(TransportError, match="not from a bot-companion service"):
         asyncio.run(ask(lambda request, body: web.Response(text=text), lines(1)))
 
 
-def test_an_error_of_something_in_between() -> None:
+def test_an_error_from_a_proxy_in_between() -> None:
     answer = asyncio.run(ask(lambda request, body: web.Response(status=502, text="<html>", headers={"Retry-After": "7"}), lines(1)))
     assert answer == Answer(502, {}, "", "7")

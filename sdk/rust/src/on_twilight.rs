@@ -29,7 +29,7 @@ pub struct TwilightCompanion {
 
 struct Twilight {
     http: Arc<twilight_http::Client>,
-    /// Those of the last shard seen.
+    /// The intents of the last shard seen.
     intents: AtomicU64,
     cached: OnceLock<CachedHolders>,
 }
@@ -157,7 +157,7 @@ impl Library for Twilight {
             }
             let mut request = request.into_future();
             // twilight retries after a 429 without saying so, and immediately if the limit is global. But it calls this before
-            // each try, so the budget decides about the second one. Without a rate limiter in the client, a proxy has to
+            // each try, so the budget also limits the second try. Without a rate limiter in the client, a proxy has to
             // prevent the 429.
             let was_tried = AtomicBool::new(false);
             request.set_pre_flight(move || !was_tried.swap(true, Ordering::Relaxed));

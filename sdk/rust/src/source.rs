@@ -1,4 +1,4 @@
-//! What the feed asks the bot for. It does so when it sends, so it never sends an old state after a new one.
+//! What the feed reads from the bot. It reads the state at the moment of sending, so it never sends an old state after a new one.
 
 use std::fmt;
 use std::time::Duration;
@@ -40,7 +40,7 @@ impl Guild {
 pub enum GuildState {
     /// The bot can see it.
     Available(Guild),
-    /// The platform has an outage: the bot is in it, but cannot see it.
+    /// The bot is in the guild, but cannot see it because of an outage.
     Unavailable,
     /// The bot is not in it.
     Gone,
@@ -59,7 +59,7 @@ pub struct Member {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ShardHealth {
-    /// Its id.
+    /// Its ID.
     pub id: u32,
     /// Milliseconds since it last sent a heartbeat to the platform.
     pub sent_ms_ago: Option<f64>,
@@ -122,7 +122,7 @@ pub trait Source: Send + Sync + 'static {
     fn expects_shards(&self) -> bool {
         false
     }
-    /// The guilds of a shard, including those with an outage.
+    /// The guilds of a shard, including unavailable ones.
     fn guild_ids(&self, shard: u32) -> Vec<u64>;
     /// A guild's current state.
     fn guild(&self, id: u64) -> GuildState;

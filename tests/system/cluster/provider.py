@@ -1,11 +1,11 @@
-"""The identity provider, as far as the service needs it. A code is the number of a person, a dot, and anything: `7.first`. Others
-are refused."""
+"""The parts of the identity provider that the service needs. A code is a person's number, a dot and any text: `7.first`. All other
+codes are refused."""
 
 from __future__ import annotations
 
 from aiohttp import web
 
-# The watcher is in the guilds that the bot keeps changing, other people below this number are in quiet ones, the rest in none.
+# The watcher is in the guilds that the bot keeps changing. Other people below this number are in quiet guilds, and the rest in none.
 MEMBERS = 1_000
 WATCHER = 0
 CHANGING = [number << 22 for number in range(1, 151)]
@@ -13,7 +13,7 @@ QUIET = [number << 22 for number in range(201, 221)]
 
 
 def person(number: int) -> int:
-    """The id of a person, spread as the provider's are."""
+    """The ID of a person, spread out like the provider's IDs."""
     return (1_000_000 + number) << 22
 
 

@@ -45,7 +45,7 @@ pub fn counted_start(said: Time, first_seen: Time) -> Time {
 pub struct Life {
     pub first_seen: Time,
     /// When it started, according to its heartbeats.
-    pub said_start: Option<Time>,
+    pub reported_start: Option<Time>,
     pub last_call: Time,
     /// When its last heartbeat came; old ones may be forgotten.
     pub last_heartbeat: Option<Time>,
@@ -54,7 +54,7 @@ pub struct Life {
 impl Life {
     /// When it counts as started. Without a heartbeat, that is when it was first seen.
     pub fn started(&self) -> Time {
-        self.said_start.map_or(self.first_seen, |said| counted_start(said, self.first_seen))
+        self.reported_start.map_or(self.first_seen, |said| counted_start(said, self.first_seen))
     }
 
     /// Whether it was active in the last 90 seconds.
@@ -85,7 +85,7 @@ mod tests {
     fn an_instance_started_when_it_says_but_not_after_it_was_first_seen_and_lives_while_it_calls() {
         const NOW: Time = Time::from_seconds(1_000);
         // First seen, reported start, last call, last heartbeat; when it counts as started, and whether it is alive.
-        for (first_seen, said_start, last_call, last_heartbeat, started, is_living) in [
+        for (first_seen, reported_start, last_call, last_heartbeat, started, is_living) in [
             (500, None, 990, None, 500, true),
             (500, Some(400), 990, None, 400, true),
             (500, Some(600), 990, None, 500, true),
@@ -97,7 +97,7 @@ mod tests {
         ] {
             let life = Life {
                 first_seen: Time::from_seconds(first_seen),
-                said_start: said_start.map(Time::from_seconds),
+                reported_start: reported_start.map(Time::from_seconds),
                 last_call: Time::from_seconds(last_call),
                 last_heartbeat: last_heartbeat.map(Time::from_seconds),
             };

@@ -157,13 +157,13 @@ pub(super) mod tests {
 
     pub(in super::super) fn life(
         first_seen: u64,
-        said_start: Option<u64>,
+        reported_start: Option<u64>,
         last_call: u64,
         last_heartbeat: Option<u64>,
     ) -> Life {
         Life {
             first_seen: ago(first_seen),
-            said_start: said_start.map(Time::from_seconds),
+            reported_start: reported_start.map(Time::from_seconds),
             last_call: ago(last_call),
             last_heartbeat: last_heartbeat.map(ago),
         }

@@ -3,7 +3,7 @@
 //!
 //! - `server`: sockets and routes. `api`: the four endpoints. `page`: the page for choosing a person.
 //!   `invite`: the page for adding the bot to a server.
-//! - `grants`: codes and tokens. `people`: who there is. `faults`: fault injection. `reply`: responses, good and bad.
+//! - `grants`: codes and tokens. `people`: the demo people. `faults`: fault injection. `reply`: responses, good and bad.
 //! - `control`: the switches of `dev`, on a page and over HTTP. `pictures`: avatars and icons.
 
 mod api;

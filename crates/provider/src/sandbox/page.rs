@@ -11,7 +11,7 @@ use super::people::Person;
 use super::reply::{self, Reply};
 use super::{SandboxState, control, pairs, query, value};
 
-/// No address or state is longer, and everything here is shown on the page.
+/// Longer values are refused, because all of them are shown on the page.
 const LONGEST: usize = 2048;
 
 /// The checked parameters of the page.
@@ -101,10 +101,10 @@ fn is_unregistered(state: &SandboxState, sent: &str) -> bool {
     sent.len() <= LONGEST && address(sent).is_ok() && !state.redirect_uris.lock().iter().any(|known| known == sent)
 }
 
-/// Says what was sent, what is registered, and how to register another.
+/// Shows what was sent, what is registered, and how to register another address.
 fn unregistered(state: &SandboxState, sent: &str) -> Reply {
     let registered = state.redirect_uris.lock().clone();
-    // Quotes would not survive in a command line.
+    // A quote would end the quoted argument in the command.
     let example = if sent.contains('\'') { "URL" } else { sent };
     let body = html! {
         h1 { "This redirect address isn't registered" }
@@ -125,7 +125,7 @@ fn unregistered(state: &SandboxState, sent: &str) -> Reply {
     reply::page(StatusCode::BAD_REQUEST, document("Unknown redirect address", &body))
 }
 
-/// Commands; a long one scrolls, also by keyboard, so that no line breaks inside an option.
+/// Long commands scroll, also by keyboard, so that no line breaks inside an option.
 fn commands(text: &str) -> Markup {
     html! { pre tabindex="0" role="region" aria-label="Commands" { (text) } }
 }

@@ -52,7 +52,7 @@ pub const LANTERN: DemoGuild = DemoGuild { id: 1_031_447_905_116_248_139, name: 
 pub const TIN_CAN: DemoGuild = DemoGuild { id: 1_118_290_463_557_021_763, name: "Tin Can Racing <3" };
 /// A guild without the bot.
 pub const LIBRARY: DemoGuild = DemoGuild { id: 1_150_663_027_449_380_949, name: "The Quiet Library" };
-/// Another one without it.
+/// Another guild without the bot.
 pub const SOURDOUGH: DemoGuild = DemoGuild { id: 1_187_335_480_921_606_227, name: "Sourdough Society" };
 
 /// The demo guilds that have the bot.
@@ -69,7 +69,7 @@ pub const COLLECTOR: u64 = 733_905_118_246_071_307;
 
 /// How many guilds `collector` is in: as many as the provider lists.
 pub const COLLECTED: u64 = 200;
-/// How many of these have the bot, the first ones.
+/// How many of these have the bot: the first ones.
 pub const COLLECTED_WITH_BOT: u64 = 150;
 
 /// The role in [`HARBOUR`] that the bot maps to its administrators.
@@ -86,8 +86,8 @@ const EVERYTHING: u64 = 0x0007_FFFF_FFFF_FFFF;
 
 /// One of this file's numbers as an ID.
 pub fn id(number: u64) -> Snowflake {
-    #[expect(clippy::expect_used, reason = "the numbers are constants of this file, and a test makes an id of each")]
-    Snowflake::new(number).expect("a number that is an id")
+    #[expect(clippy::expect_used, reason = "the numbers are constants in this file, and a test turns each into an ID")]
+    Snowflake::new(number).expect("a valid ID")
 }
 
 /// The seven demo people: one for each kind of standing in a guild, and one who is in as many as possible.

@@ -18,8 +18,8 @@ const REFRESH_AHEAD: Duration = Duration::from_mins(1);
 const LEASE_MARGIN: Duration = Duration::from_secs(2);
 /// How often a replica that waits for another's refresh looks for the outcome.
 const POLL_EVERY: Duration = Duration::from_millis(100);
-/// How often to retry saving a refreshed grant while the store is away, and how long to pause in between: over a minute in
-/// total.
+/// How often to retry saving a refreshed grant while the store cannot be reached, and how long to pause in between: over a
+/// minute in total.
 const SAVE_TRIES: usize = 240;
 const SAVE_PAUSE: Duration = Duration::from_millis(250);
 
@@ -55,7 +55,7 @@ impl Grants {
     /// The account's grant, refreshed if it is about to expire.
     pub(super) async fn usable(&self, user: Snowflake, account: &Account) -> Result<GrantState, ListError> {
         let version = account.grant_version;
-        // The session was opened just as the user's last other session ended and took the grant with it, so it is of no use.
+        // The user's last other session ended just as this one was opened, and took the grant with it.
         let Some(sealed) = &account.grant else { return Ok(GrantState::Gone(version)) };
         let current = CurrentGrant { grant: self.open(user, sealed)?, version, is_refreshed: false };
         if current.grant.expires > self.sources.clock.now().after(REFRESH_AHEAD) {
@@ -85,8 +85,8 @@ impl Grants {
         })
     }
 
-    /// Saves a refreshed grant, retrying while the store is away: the stored one is used up, and without the new one the user's
-    /// sessions would end.
+    /// Saves a refreshed grant, retrying while the store cannot be reached: the stored one is used up, and without the new one
+    /// the user's sessions would end.
     async fn save(&self, user: Snowflake, version: u64, grant: SealedGrant) -> Result<Option<u64>, StoreError> {
         let Sources { store, background, .. } = &self.sources;
         let mut tries = 1;

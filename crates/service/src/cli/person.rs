@@ -69,7 +69,7 @@ impl StoredPerson {
             "avatar": account.as_ref().map(|account| account.user.avatar.stored()),
             "sessions": sessions,
             "grant": grant,
-            "grant_to_revoke": traces.is_to_revoke,
+            "grant_to_revoke": traces.has_grant_to_revoke,
             "guild_list": list.map(|list| json!({ "fetched": list.fetched.iso8601(), "guilds": list.guilds.len() })),
             "roster_entries": traces.roster,
             "feedback_entries": traces.feedback,
@@ -124,7 +124,8 @@ pub(super) async fn forget(app: &Arc<App>, id: Snowflake, is_meant: bool, form: 
     let erased = app.store.forget(id, app.clock.now()).await?;
     app.audit.command(AuditKind::Command, "users forget", Some(UserHash::of(id).in_audit()), None);
     let left = vacuum::after_forgetting(&app.config.store.url).await;
-    let revokes = person.traces.is_to_revoke || person.account.as_ref().is_some_and(|account| account.grant.is_some());
+    let revokes =
+        person.traces.has_grant_to_revoke || person.account.as_ref().is_some_and(|account| account.grant.is_some());
     let value = json!({
         "user": id,
         "sessions_ended": erased.sessions,

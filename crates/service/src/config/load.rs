@@ -1,5 +1,5 @@
-//! Loads the configuration: first the defaults, the layers over them and the environment. Then each value is parsed, and
-//! finally they are checked against each other.
+//! Loads the configuration: reads the defaults, the layers over them and the environment, parses each value, and then checks
+//! the values against each other.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -19,7 +19,7 @@ use super::{listen, value};
 /// TOML text with some of the settings.
 #[derive(Clone)]
 pub struct Layer {
-    /// Its name in errors: the file's path, or its author.
+    /// Its name in errors: the file's path, or what created it.
     pub name: String,
     pub text: String,
     /// The file it was read from, if any.

@@ -22,7 +22,7 @@ use super::error::ApiError;
 use super::extract::{self, UserSession};
 use super::pipeline::OVERLOAD_RETRY;
 use super::respond::{Success, json};
-use super::sessions::to_its_end;
+use super::sessions::run_to_completion;
 use crate::accounts::SignInAttempt;
 use crate::app::App;
 use crate::config::IdpConfig;
@@ -87,7 +87,7 @@ pub(super) async fn sign_out(
 ) -> Result<Success<Nothing>, ApiError> {
     // Another request may have ended it in the meantime; it is over either way.
     let ending = Arc::clone(&app);
-    to_its_end(&app, async move {
+    run_to_completion(&app, async move {
         ending.accounts.end_session(session.user, session.id).await?;
         ending.audit.of_user(AuditKind::SignedOut, session.user, context.origin(), "this session");
         Ok(Success(Nothing {}))

@@ -25,7 +25,7 @@ const SEQUENCE: HeaderName = HeaderName::from_static("feed-sequence");
 const LAST_SEQUENCE: u64 = 1 << 62;
 const TOKEN: HeaderName = HeaderName::from_static("token");
 
-/// The session of the `Token` header.
+/// The session that the `Token` header belongs to.
 #[derive(Clone, Debug)]
 pub(super) struct UserSession {
     pub(super) id: SessionId,
@@ -94,9 +94,9 @@ impl FromRequestParts<Arc<App>> for Bot {
     }
 }
 
-/// Looks up a key that is not cached. Guessing must not burden the store, so a client address may only try so many; beyond
-/// that, only keys on the list of valid ones are looked up, so that no bot is refused because another client at its address
-/// guesses keys.
+/// Looks up a key that is not cached. Guessing must not burden the store, so the number of tries per client address is limited.
+/// Beyond that, only keys on the list of valid ones are looked up, so that no bot is refused because another client at its
+/// address guesses keys.
 async fn find_uncached(parts: &Parts, app: &App, hash: Option<TokenHash>) -> Result<(Arc<str>, TokenHash), ApiError> {
     let client = parts.extensions.get::<RequestContext>().map(|context| context.client);
     let allowed = client.map_or(Ok(()), |client| app.rate_limits.unknown_key(client));
@@ -116,7 +116,7 @@ async fn find_uncached(parts: &Parts, app: &App, hash: Option<TokenHash>) -> Res
     })
 }
 
-/// There is no permit for a bot's request.
+/// The error for a bot's request that gets no permit.
 pub(super) fn feed_overloaded(app: &App) -> ApiError {
     app.metrics.limits.count(LimitName::ConcurrentRequests);
     ApiError::new(ErrorCode::Overloaded).after(OVERLOAD_RETRY)
@@ -129,7 +129,7 @@ pub(crate) fn bot_key(headers: &HeaderMap) -> Option<TokenHash> {
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token::parse(TokenKind::BotKey, key.trim_ascii()))?
 }
 
-/// The name of the bot process that sends, and the number of what it sends.
+/// The name of the sending bot process, and the number it sends with the request.
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
     name: InstanceName,
@@ -153,7 +153,7 @@ impl FromRequestParts<Arc<App>> for Sender {
         };
         let name = text(INSTANCE).and_then(InstanceName::parse);
         let digits = text(SEQUENCE).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-        // The store counts up from it in signed numbers.
+        // The store counts up from here in signed numbers.
         let sequence = digits.and_then(|text| text.parse().ok()).filter(|number| (1..=LAST_SEQUENCE).contains(number));
         name.zip(sequence)
             .map(|(name, sequence)| Self { name, sequence })

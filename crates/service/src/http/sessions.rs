@@ -42,7 +42,7 @@ pub(super) async fn end_all(
     session: UserSession,
 ) -> Result<Success<Nothing>, ApiError> {
     let ending = Arc::clone(&app);
-    to_its_end(&app, async move {
+    run_to_completion(&app, async move {
         ending.accounts.end_sessions(session.user).await?;
         ending.audit.of_user(AuditKind::SignedOut, session.user, context.origin(), "all sessions");
         Ok(Success(Nothing {}))
@@ -64,7 +64,7 @@ pub(super) async fn end_one(
 ) -> Result<Success<Nothing>, ApiError> {
     let id = id.ok().and_then(|Path(id)| SessionId::parse(&id)).ok_or(ErrorCode::SessionNotFound)?;
     let ending = Arc::clone(&app);
-    to_its_end(&app, async move {
+    run_to_completion(&app, async move {
         if !ending.accounts.end_session(session.user, id).await? {
             return Err(ErrorCode::SessionNotFound.into());
         }
@@ -74,8 +74,8 @@ pub(super) async fn end_one(
     .await
 }
 
-/// Does the work in the background and waits for it, so that ended sessions are in the audit even if the client leaves.
-pub(super) async fn to_its_end<T: Send + 'static>(
+/// Runs the work in the background and waits for it, so that the audit log has ended sessions even if the client hangs up.
+pub(super) async fn run_to_completion<T: Send + 'static>(
     app: &App,
     work: impl Future<Output = Result<T, ApiError>> + Send + 'static,
 ) -> Result<T, ApiError> {

@@ -65,8 +65,8 @@ struct AccountRead<'a> {
 pub struct WatchedList {
     /// Everything the list consists of.
     pub all: (Dependencies, Mark),
-    /// What decides which guilds those are, and when it expires. While this is unchanged, the list need not be read to keep
-    /// watching it.
+    /// What decides which guilds those are, and when it expires. While this is unchanged, the list can be
+    /// watched without reading it again.
     pub outline: (Dependencies, Mark),
     /// When it expires on its own.
     pub expires: Option<Time>,
@@ -134,7 +134,7 @@ impl GuildsView {
     ) -> Result<Arc<Cached<GuildsResponse>>, ListError> {
         let mut read = self.read_account(user).await?;
         let fetched = read.account.list.as_ref().map(|list| list.fetched);
-        // A failed refresh may have taken a while, too.
+        // Even a failed refresh may have taken so long that the account has changed.
         if self.lists.ensure_usable(user, fetched, forced).await? || !read.outline.is_fresh() {
             read = self.read_account(user).await?;
         }
@@ -155,7 +155,7 @@ impl GuildsView {
         Ok(WatchedList { all: response.marked(), outline: response.outline.clone(), expires: response.expires })
     }
 
-    /// How many responses are cached, of both kinds.
+    /// How many responses of this kind are cached.
     pub(super) fn entries(&self, listing: Listing) -> usize {
         self.cache_of(listing).len()
     }
@@ -229,7 +229,7 @@ impl GuildsView {
     }
 }
 
-/// A value for the query of a URL.
+/// Encodes a value for a URL's query.
 fn encoded(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }

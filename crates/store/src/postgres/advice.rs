@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-/// By the server's own code, or else by what the system or TLS said.
+/// Goes by the server's own error code or, without one, by the error of the system or of TLS.
 pub(super) fn of(code: Option<&str>, kind: Option<ErrorKind>, text: &str) -> Option<&'static str> {
     match code {
         Some(code) => of_code(code),
@@ -12,13 +12,15 @@ pub(super) fn of(code: Option<&str>, kind: Option<ErrorKind>, text: &str) -> Opt
 
 fn of_code(code: &str) -> Option<&'static str> {
     Some(match code {
-        "28P01" => "correct the user and the password in store.url (or in the file of COMPANION_STORE_URL_FILE)",
+        "28P01" => {
+            "correct the user and the password in store.url (or in the file that COMPANION_STORE_URL_FILE names)"
+        }
         "28000" => {
             "the server does not accept this user from this machine: correct store.url, or add a line to its pg_hba.conf"
         }
         "3D000" => "create the database (`createdb`), or correct its name in store.url",
         "42501" => "make the role in store.url the owner of the database, or grant it what it needs",
-        "53300" => "lower store.connections, or raise max_connections of the server",
+        "53300" => "lower store.connections, or raise the server's max_connections",
         "53100" => "free some space on the server's disk",
         "53200" => "the server is out of memory",
         "57P01" | "57P02" | "57P03" => "the server is stopping or starting; retrying",
@@ -35,7 +37,7 @@ fn of_text(text: &str) -> Option<&'static str> {
         ("failed to lookup address", "correct the host in store.url, or find out why its name cannot be resolved here"),
         (
             "does not support TLS",
-            "switch TLS on at the server (`ssl = on`); only on a network that you trust, write `sslmode=disable`",
+            "turn on TLS on the server (`ssl = on`), or use `sslmode=disable`, but only on a network that you trust",
         ),
         ("UnknownIssuer", "name the authority's certificate with `sslrootcert=FILE` in store.url"),
         ("NotValidForName", "write the host in store.url as the server's certificate names it"),
@@ -50,12 +52,12 @@ fn of_text(text: &str) -> Option<&'static str> {
 fn of_kind(kind: ErrorKind) -> Option<&'static str> {
     Some(match kind {
         ErrorKind::ConnectionRefused => {
-            "nothing listens there: start the database, and check that it listens on that address and port (listen_addresses, \
+            "nothing is listening there: start the database, and check that it listens on that address and port (listen_addresses, \
              port)"
         }
         ErrorKind::NotFound => "there is no such socket: start the database, or correct the folder in store.url",
         ErrorKind::PermissionDenied => "the service's user cannot use the socket: check its permissions",
-        ErrorKind::TimedOut => "it does not answer: check host and port in store.url, and the firewalls between",
+        ErrorKind::TimedOut => "it does not answer: check host and port in store.url, and the firewalls in between",
         ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => "check the host in store.url, and the network",
         _ => return None,
     })

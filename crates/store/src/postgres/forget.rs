@@ -38,8 +38,8 @@ pub(super) async fn traces(db: &impl GenericClient, user: Snowflake) -> Sql<Pers
     let statement = db.prepare_cached(&sql).await?;
     let row = db.query_one(&statement, &references(&values)).await?;
     let counts = (0..PLACES.len()).map(|index| Ok(unsigned(row.try_get(index)?))).collect::<Sql<Vec<u64>>>()?;
-    let (is_to_revoke, forgotten) = (row.try_get(PLACES.len())?, row.column(PLACES.len() + 1)?);
-    Ok(PersonTraces { is_to_revoke, forgotten, ..PersonTraces::counted(&counts) })
+    let (has_grant_to_revoke, forgotten) = (row.try_get(PLACES.len())?, row.column(PLACES.len() + 1)?);
+    Ok(PersonTraces { has_grant_to_revoke, forgotten, ..PersonTraces::counted(&counts) })
 }
 
 /// Forgets a user. A grant to be revoked at the provider mentions them until that is done.

@@ -9,14 +9,14 @@ use super::columns::{Column as _, ReadColumn as _, Whole, integer, readable, uns
 use super::errors::Sql;
 use super::keys;
 
-/// Reads columns of `feed_instances` and `reported`, starting at this one; `None` if there is no row.
+/// Reads the columns of `feed_instances` and `reported`, from this index on; `None` if there is no row.
 pub(super) fn life(row: &Row, first: usize) -> Sql<Option<Life>> {
     let (Some(first_seen), Some(last_call)) = (row.column(first)?, row.column(first + 2)?) else { return Ok(None) };
-    let (said_start, last_heartbeat) = (row.column(first + 1)?, row.column(first + 3)?);
-    Ok(Some(Life { first_seen, said_start, last_call, last_heartbeat }))
+    let (reported_start, last_heartbeat) = (row.column(first + 1)?, row.column(first + 3)?);
+    Ok(Some(Life { first_seen, reported_start, last_call, last_heartbeat }))
 }
 
-/// Records a numbered call of an instance, and returns what is known about it; `None` if its key is not valid.
+/// Records a numbered call from an instance, and returns what is known about it; `None` if its key is invalid.
 pub(super) async fn admit(db: &Transaction<'_>, instance: &InstanceId, now: Time) -> Sql<Option<SenderState>> {
     if !keys::is_good(db, &instance.key).await? {
         return Ok(None);
@@ -24,7 +24,7 @@ pub(super) async fn admit(db: &Transaction<'_>, instance: &InstanceId, now: Time
     note_call(db, instance, now).await.map(Some)
 }
 
-/// Records a numbered call of an instance, possibly its first, and returns what is known about it.
+/// Records a numbered call from an instance, possibly its first, and returns what is known about it.
 pub(super) async fn note_call(db: &Transaction<'_>, instance: &InstanceId, now: Time) -> Sql<SenderState> {
     let sql = "INSERT INTO feed_instances (key, instance, next, first_seen, started_at, last_used, sent_snapshot)
         VALUES ($1, $2, $4, $3, NULL, $3, false)
@@ -40,7 +40,7 @@ pub(super) async fn note_call(db: &Transaction<'_>, instance: &InstanceId, now: 
         has_sent_snapshot: row.try_get(1)?,
         life: Life {
             first_seen: row.column(2)?,
-            said_start: row.column(3)?,
+            reported_start: row.column(3)?,
             last_call: row.column(4)?,
             last_heartbeat: row.column(5)?,
         },
@@ -56,7 +56,7 @@ pub(super) async fn advance(db: &Transaction<'_>, sender: &SenderState, next: Op
     Ok(())
 }
 
-/// Records that a known instance has sent a snapshot; if it is of a shard, the instance owns it.
+/// Records that a known instance has sent a snapshot. If it is a shard's snapshot, the shard is one of its own.
 pub(super) async fn note_snapshot(db: &Transaction<'_>, instance: &InstanceId, shard: Option<ShardKey>) -> Sql<()> {
     let sql = "UPDATE feed_instances SET sent_snapshot = true WHERE key = $1 AND instance = $2 AND NOT sent_snapshot";
     let statement = db.prepare_cached(sql).await?;
@@ -93,9 +93,9 @@ pub(super) async fn own_shards(db: &Transaction<'_>, instance: &InstanceId) -> S
 }
 
 /// Records when an instance says it started, and returns the start that counts. It is recorded here because the health data
-/// drops the instance soon after its last heartbeat, and its rank must not change with that.
+/// drops the instance soon after its last heartbeat, which must not change who owns its shards.
 pub(super) async fn note_started(db: &Transaction<'_>, instance: &InstanceId, said: Time, now: Time) -> Sql<Time> {
-    // If it is new, a concurrent numbered call may record it first, in which case the time of that call is read here.
+    // A concurrent numbered call may record a new instance first. Then the time of that call is read here.
     let sql = "INSERT INTO feed_instances (key, instance, next, first_seen, started_at, last_used, sent_snapshot)
         VALUES ($1, $2, $4, $3, NULL, $3, false) ON CONFLICT DO NOTHING";
     let (key, name) = (&instance.key, instance.name.as_str());
@@ -118,7 +118,7 @@ pub(super) async fn note_started(db: &Transaction<'_>, instance: &InstanceId, sa
     Ok(started)
 }
 
-/// Forgets numberings that have not been used for a long time.
+/// Forgets instances that have not made a numbered call for a long time.
 pub(super) async fn forget(db: &Transaction<'_>) -> Sql<()> {
     let statement = db.prepare_cached("SELECT max(last_used) FROM feed_instances").await?;
     let latest: Option<Time> = db.query_one(&statement, &[]).await?.column(0)?;

@@ -13,14 +13,14 @@ use super::address::Address;
 use super::errors::SqlError;
 use crate::{Result, StoreError};
 
-/// From here on, the database itself refuses all changes.
+/// Makes the database itself refuse all changes.
 pub(super) const READ_ONLY: &str = "SET default_transaction_read_only = on";
 
 /// A pool of connections to this address, each with the database's own limits: `wait` for a statement, and `idle` between two
 /// statements of a transaction.
 pub(super) fn build(address: &Address, connections: usize, wait: Duration, idle: Duration) -> Result<Pool> {
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    // The manager's own settings are for a way of connecting that isn't used.
+    // These settings are not used, because `ByAddress` connects instead of the manager.
     let manager = Manager::from_connect(tokio_postgres::Config::new(), ByAddress(address.clone()), recycling);
     // JIT compilation is for statements that run for seconds; it would make some of ours a hundred times slower.
     let limits = format!(
@@ -61,7 +61,7 @@ impl Connect for ByAddress {
                 }
                 Err(error) => match error.into_driver_error() {
                     Some(error) => Err(error),
-                    // The pool has no error for silence; its own limit is about to end this.
+                    // The pool has no error for a silent server. Its own time limit is about to end this wait.
                     None => std::future::pending().await,
                 },
             }

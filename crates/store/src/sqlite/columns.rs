@@ -10,7 +10,7 @@ pub(super) use crate::columns::{
 
 /// Reads values of the domain from the columns of a row.
 pub(super) trait ReadColumn {
-    /// The value that this column holds.
+    /// The value in this column.
     fn column<T: Column<Stored: FromSql>>(&self, index: usize) -> rusqlite::Result<T>;
 }
 
@@ -25,7 +25,7 @@ impl ReadColumn for Row<'_> {
     }
 }
 
-/// Whether a single row cannot be read, while the database is all right.
+/// Whether only this row cannot be read, and the database itself is fine.
 pub(super) fn is_unreadable(error: &rusqlite::Error) -> bool {
     use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
     matches!(error, FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..))

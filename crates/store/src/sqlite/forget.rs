@@ -30,14 +30,14 @@ pub(super) fn traces(connection: &Connection, user: Snowflake) -> rusqlite::Resu
         .prepare_cached("SELECT since FROM forgotten_users WHERE user_hash = ?1")?
         .query_row([UserHash::of(user).0], |row| row.column(0))
         .optional()?;
-    let is_to_revoke = connection
+    let has_grant_to_revoke = connection
         .prepare_cached("SELECT 1 FROM revocations WHERE user_id = ?1 AND grant_sealed IS NOT NULL")?
         .exists([user.stored()])?;
     let (sql, values) = SQL.counts(user);
     let counts = connection.prepare_cached(&sql)?.query_row(params_from_iter(values), |row| {
         (0..PLACES.len()).map(|index| row.get(index).map(unsigned)).collect::<rusqlite::Result<Vec<u64>>>()
     })?;
-    Ok(PersonTraces { is_to_revoke, forgotten: since, ..PersonTraces::counted(&counts) })
+    Ok(PersonTraces { has_grant_to_revoke, forgotten: since, ..PersonTraces::counted(&counts) })
 }
 
 /// Forgets a user. A grant to be revoked at the provider mentions them until that is done.

@@ -7,14 +7,14 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::columns::{Column as _, ReadColumn as _, integer, readable, unsigned};
 use super::keys;
 
-/// Reads columns of `feed_instances` and `reported`, starting at this one; `None` if there is no row.
+/// Reads the columns of `feed_instances` and `reported`, from this index on; `None` if there is no row.
 pub(super) fn life(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Life>> {
     let (Some(first_seen), Some(last_call)) = (row.column(first)?, row.column(first + 2)?) else { return Ok(None) };
-    let (said_start, last_heartbeat) = (row.column(first + 1)?, row.column(first + 3)?);
-    Ok(Some(Life { first_seen, said_start, last_call, last_heartbeat }))
+    let (reported_start, last_heartbeat) = (row.column(first + 1)?, row.column(first + 3)?);
+    Ok(Some(Life { first_seen, reported_start, last_call, last_heartbeat }))
 }
 
-/// Records a numbered call of an instance, and returns what is known about it; `None` if its key is not valid.
+/// Records a numbered call from an instance, and returns what is known about it; `None` if its key is invalid.
 pub(super) fn admit(
     connection: &Connection,
     instance: &InstanceId,
@@ -34,7 +34,7 @@ pub(super) fn admit(
             has_sent_snapshot: row.get(1)?,
             life: Life {
                 first_seen: row.column(2)?,
-                said_start: row.column(3)?,
+                reported_start: row.column(3)?,
                 last_call: row.column(4)?,
                 last_heartbeat: row.column(5)?,
             },
@@ -43,7 +43,7 @@ pub(super) fn admit(
     Ok(Some(sender))
 }
 
-/// Records a numbered call of an instance, possibly its first.
+/// Records a numbered call from an instance, possibly its first.
 pub(super) fn note_call(connection: &Connection, instance: &InstanceId, now: Time) -> rusqlite::Result<()> {
     let sql = "INSERT INTO feed_instances (key, instance, next, first_seen, started_at, last_used, sent_snapshot)
         VALUES (?1, ?2, ?4, ?3, NULL, ?3, 0)
@@ -60,7 +60,7 @@ pub(super) fn advance(connection: &Connection, sender: &SenderState, next: Optio
     connection.prepare_cached(sql)?.execute(params![key, name.as_str(), integer(next)]).map(drop)
 }
 
-/// Records that a known instance has sent a snapshot; if it is of a shard, the instance owns it.
+/// Records that a known instance has sent a snapshot. If it is a shard's snapshot, the shard is one of its own.
 pub(super) fn note_snapshot(
     connection: &Connection,
     instance: &InstanceId,
@@ -93,7 +93,7 @@ pub(super) fn own_shards(connection: &Connection, instance: &InstanceId) -> rusq
 }
 
 /// Records when an instance says it started, and returns the start that counts. It is recorded here because the health data
-/// drops the instance soon after its last heartbeat, and its rank must not change with that.
+/// drops the instance soon after its last heartbeat, which must not change who owns its shards.
 pub(super) fn note_started(
     connection: &Connection,
     instance: &InstanceId,
@@ -123,7 +123,7 @@ pub(super) fn note_started(
     Ok(started)
 }
 
-/// Forgets numberings that have not been used for a long time.
+/// Forgets instances that have not made a numbered call for a long time.
 pub(super) fn forget(connection: &Connection) -> rusqlite::Result<()> {
     let latest: Option<Time> =
         connection.prepare_cached("SELECT max(last_used) FROM feed_instances")?.query_row([], |row| row.column(0))?;

@@ -46,11 +46,11 @@ pub trait ServiceSwitches: Send + Sync {
     async fn settle_list(&self, user: Snowflake);
     /// Gives the stored guild list of a user this age; `false` if there is none.
     async fn make_list_older(&self, user: Snowflake, age: Duration) -> Result<bool, String>;
-    /// Whether this machine's requests are refused as too many.
+    /// Refuses this machine's requests as too many, or stops doing so.
     async fn set_rate_limited(&self, limited: bool) -> Result<(), String>;
-    /// Whether the service has no room for requests.
+    /// Leaves the service no room for requests, or stops doing so.
     async fn set_overloaded(&self, overloaded: bool) -> Result<(), String>;
-    /// Forgets failures of the provider, so that nothing waits because of them.
+    /// Forgets failures of the provider, so that no call is held back because of them.
     fn forget_failures(&self);
 }
 
@@ -82,12 +82,12 @@ type Positions = BTreeMap<Switch, Reach>;
 
 #[derive(Default)]
 pub(super) struct Control {
-    /// Those that act here.
+    /// The switches that act in the sandbox.
     on: watch::Sender<Positions>,
-    /// While lists are stale: who has a good one, and gets no other.
+    /// While lists are stale: everyone who already has a list, and gets no newer one.
     served: Mutex<BTreeSet<String>>,
     service: OnceLock<Arc<dyn ServiceSwitches>>,
-    /// One change at a time.
+    /// Held during a change, so that there is only one at a time.
     changing: tokio::sync::Mutex<()>,
 }
 
@@ -114,7 +114,7 @@ impl Control {
     pub(super) async fn fault_of_list(&self, person: &str) -> Option<Fault> {
         self.wait_while_on(Switch::GuildsHang, person, NEVER).await;
         self.wait_while_on(Switch::GuildsSlow, person, SLOW).await;
-        // While it is stale, everyone who has no list yet gets one.
+        // Even while lists are stale, anyone who has none yet gets one.
         let stale = || self.is_on(Switch::GuildsStale, person) && !self.served.lock().insert(person.to_owned());
         (self.is_on(Switch::GuildsFail, person) || stale()).then(down)
     }
@@ -191,7 +191,7 @@ impl Control {
             self.served.lock().retain(|name| affected.iter().all(|person| person.name != *name));
         }
         if !to {
-            // Nobody may wait for a fetch that began before and fails in a moment: its failure would be remembered.
+            // A fetch that began earlier is about to fail, and its failure would be remembered, so wait for it.
             settle().await;
         }
         if let Some(service) = self.service.get() {
@@ -208,7 +208,7 @@ impl Control {
         Ok(())
     }
 
-    /// Turns everything off, and makes nothing wait because of earlier failures or too many requests.
+    /// Turns everything off, and ends backoff and rate limits caused by earlier failures and requests.
     async fn reset(&self, people: &[Person]) -> Result<(), String> {
         for (switch, reach) in self.positions(people).await? {
             let names = people.iter().filter(|person| reach.people.contains(&person.name));

@@ -24,7 +24,7 @@ pub(super) enum Act {
     WithdrawConsent,
 }
 
-/// Who it is for.
+/// Who it affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// Everyone, always.
@@ -126,13 +126,13 @@ impl Switch {
                 "bot-offline",
                 "The bot is offline",
                 Target::Everybody,
-                "GET / returns 200 with uptime.readable \"offline\", uptime.epoch 0 and memory 0. The shards keep their last records.",
+                "GET / returns 200 with uptime.readable \"offline\", uptime.epoch 0 and memory 0. The shards keep their last values.",
             ),
             Self::RateLimited => (
                 "rate-limited",
                 "Too many requests",
                 Target::Everybody,
-                "Every call except the bot's returns 429 rate_limited. Retry-After counts down from 30, then it ends by itself.",
+                "Every call except the bot's returns 429 rate_limited. Retry-After counts down from 30, then the switch turns itself off.",
             ),
             Self::Overloaded => (
                 "overloaded",

@@ -23,9 +23,9 @@ use crate::http::extract::Bot;
 const LINE_BYTES: usize = 1 << 20;
 /// The task yields to others after this many bytes without waiting.
 const YIELD_AFTER: usize = 256 * 1024;
-/// When a client should retry after its upload was ended.
+/// How long a client should wait before it retries an upload that was ended.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// How long the rest of a refused body is read at most.
+/// The longest time spent reading the rest of a refused body.
 const DISCARD_FOR: Duration = Duration::from_secs(30);
 
 /// How often an upload's key is checked while data arrives.
@@ -75,7 +75,7 @@ pub(super) struct Upload {
     /// Decoded bytes; those before `taken` were returned as lines.
     buffer: Vec<u8>,
     taken: usize,
-    /// There is no further line end before this index.
+    /// There is no line end between `taken` and this index.
     searched: usize,
     ended: bool,
     /// The number of the last line.
@@ -146,7 +146,7 @@ impl Upload {
                 None => {
                     self.searched = self.buffer.len();
                     if self.searched - self.taken > LINE_BYTES {
-                        return Err(self.error_after_last_line("A line may have at most 1 MiB."));
+                        return Err(self.error_after_last_line("A line can be at most 1 MiB long."));
                     }
                     self.read_more().await?;
                     continue;
@@ -157,7 +157,7 @@ impl Upload {
             self.searched = self.taken;
             self.line += 1;
             if end - start > LINE_BYTES {
-                return Err(ApiError::line(self.line, &"A line may have at most 1 MiB."));
+                return Err(ApiError::line(self.line, &"A line can be at most 1 MiB long."));
             }
             if !self.buffer[start..end].trim_ascii().is_empty() {
                 return Ok(Some(&self.buffer[start..end]));
@@ -200,10 +200,12 @@ impl Upload {
             let next = tokio::time::timeout(self.idle_timeout, self.chunks.next());
             let Some(next) = self.revoked.run_until_cancelled(next).await else {
                 let refusal = ApiError::new(ErrorCode::Overloaded).after(RETRY_AFTER);
-                return Err(refusal.because(&"another key got the place of this upload"));
+                return Err(refusal.because(&"another key took over this upload's slot"));
             };
             match next {
-                Err(_) => return Err(ApiError::new(ErrorCode::RequestTimeout).because(&"an upload fell silent")),
+                Err(_) => {
+                    return Err(ApiError::new(ErrorCode::RequestTimeout).because(&"the upload stopped sending data"));
+                }
                 Ok(Some(Ok(chunk))) => {
                     count(&mut self.arriving_left, chunk.len())?;
                     self.since_yield += chunk.len();
@@ -212,7 +214,7 @@ impl Upload {
                         check.check_if_due().await?;
                     }
                 }
-                Ok(Some(Err(_))) => return Err(self.error_after_last_line("The body was cut.")),
+                Ok(Some(Err(_))) => return Err(self.error_after_last_line("The body was cut off.")),
                 Ok(None) => return self.end(),
             }
         }
@@ -236,8 +238,8 @@ impl Upload {
             return Ok(());
         };
         match decoder.write(&self.arrived) {
-            // A step that consumes nothing is at the end of the compressed data.
-            Ok(0) => Err(self.error_after_last_line("Something follows the end of the gzip data.")),
+            // A step that consumes nothing has reached the end of the compressed data.
+            Ok(0) => Err(self.error_after_last_line("There is more data after the end of the gzip data.")),
             Ok(consumed) => {
                 self.arrived = self.arrived.split_off(consumed);
                 self.buffer.append(decoder.get_mut());
@@ -251,7 +253,7 @@ impl Upload {
         self.ended = true;
         let Some(mut decoder) = self.decoder.take() else { return Ok(()) };
         if decoder.try_finish().is_err() {
-            return Err(self.error_after_last_line("The gzip data is damaged, or was cut."));
+            return Err(self.error_after_last_line("The gzip data is damaged, or was cut off."));
         }
         let rest = std::mem::take(decoder.get_mut());
         count(&mut self.left, rest.len())?;

@@ -1,4 +1,4 @@
-//! What a value may be, as rows of a table.
+//! Shows the type and limits of values as rows of a table.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -86,7 +86,7 @@ fn collect<'a>(
             },
             _ => continue,
         };
-        // A description beside a reference goes first.
+        // A description next to a reference takes precedence.
         let description = match given {
             RefOr::Ref(reference) if !reference.description.is_empty() => &reference.description,
             _ => description.as_deref().unwrap_or_default(),

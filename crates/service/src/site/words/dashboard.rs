@@ -87,7 +87,7 @@ struct PluralWords {
     other: &'static str,
 }
 
-/// The four roles, by their names in the API, and none.
+/// The four roles, by their names in the API, and plain members.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct RoleWords {
@@ -162,7 +162,7 @@ pub(super) const EN: DashboardWords = DashboardWords {
     try_again: "Try again",
     bot_silent: "The bot is offline. Showing its last known data.",
     no_servers: "None of your servers have the bot yet",
-    no_servers_what: "Add it to a server you manage, and that server appears here right away. If the bot is already in one of your servers, find out below why it's missing.",
+    no_servers_what: "Add it to a server you manage, and that server appears here right away. If the bot is already in one of your servers, find out below why that server is missing.",
     invite: "Add the bot to a server",
     invitable: "Add the bot",
     invitable_what: "You manage these servers, and they don't have the bot yet.",
@@ -226,8 +226,8 @@ pub(super) const EN: DashboardWords = DashboardWords {
             },
             none: "We couldn't find {query} among the servers you share with the bot or can add it to. Possible reasons:",
             other_account: "This account isn't a member of that server. You're signed in as {name}.",
-            may_not: "The bot isn't in it, and you can't add it: you need the “Manage Server” permission. Ask someone who has it.",
-            old_list: "You joined it after your list was updated ({ago}).",
+            may_not: "The bot isn't in that server, and you can't add it: you need the “Manage Server” permission. Ask someone who has it.",
+            old_list: "You joined that server after your list was updated ({ago}).",
             silent: "The bot is offline. Servers it joins in the meantime will appear once it's back.",
             unknown: "We couldn't load your list, so we can't tell yet. Try again.",
         },
@@ -354,12 +354,12 @@ pub(super) const DE: DashboardWords = DashboardWords {
             show: "Anzeigen",
             without_bot: "Der Bot ist noch nicht auf {name}. Du verwaltest diesen Server und kannst den Bot hinzufügen.",
             more: PluralWords {
-                one: "Noch {count} weiterer Treffer.",
-                other: "Noch {count} weitere Treffer. Gib mehr vom Namen ein.",
+                one: "{count} weiterer Treffer.",
+                other: "{count} weitere Treffer. Gib mehr vom Namen ein.",
             },
             none: "{query} gehört weder zu den Servern, die du mit dem Bot teilst, noch zu denen, zu denen du ihn hinzufügen kannst. Mögliche Gründe:",
             other_account: "Mit diesem Konto bist du dort kein Mitglied. Du bist als {name} angemeldet.",
-            may_not: "Der Bot ist nicht dort, und du kannst ihn nicht hinzufügen: Dafür brauchst du das Recht „Server verwalten“. Frag jemanden, der es hat.",
+            may_not: "Der Bot ist nicht auf diesem Server, und du kannst ihn nicht hinzufügen: Dafür brauchst du das Recht „Server verwalten“. Frag jemanden, der es hat.",
             old_list: "Du bist erst beigetreten, nachdem deine Liste aktualisiert wurde ({ago}).",
             silent: "Der Bot ist offline. Server, denen er inzwischen beigetreten ist, erscheinen hier, sobald er wieder da ist.",
             unknown: "Wir konnten deine Liste nicht laden und können es deshalb noch nicht sagen. Versuch es noch einmal.",
@@ -375,7 +375,7 @@ pub(super) const DE: DashboardWords = DashboardWords {
     permission: |key| match key {
         Permission::ErlcStaff => "Team des Spielservers",
         Permission::ServicePlusGuild => "Dieser Server hat Premium",
-        Permission::QualityAssurance => "Du testest den Bot für sein Team",
+        Permission::QualityAssurance => "Du gehörst zum QA-Team des Bots",
         Permission::ErlcAdmin => "Administration des Spielservers",
         Permission::Docwriter => "Du schreibst die Dokumentation des Bots",
         Permission::Founder => "Du hast den Bot mit ins Leben gerufen",
@@ -387,7 +387,7 @@ pub(super) const DE: DashboardWords = DashboardWords {
         Permission::Setup => "Der Bot ist hier eingerichtet",
         Permission::SessionStarter => "Spielsitzungen starten",
         Permission::Mod => "Moderieren",
-        Permission::Support => "Du hilfst anderen mit dem Bot",
+        Permission::Support => "Du leistest Support für den Bot",
         Permission::Management => "Du leitest das Bot-Team",
         Permission::Admin => "Administrieren",
         Permission::ServiceStaff => "Du gehörst zum Bot-Team",

@@ -283,8 +283,8 @@ pub(super) const DE: StatusWords = StatusWords {
     never_reported: "Vom Bot liegen noch keine Daten vor.",
     status_unknown: "Status unbekannt",
     just_started: "Dieser Dienst ist gerade erst gestartet und wartet auf die nächste Meldung des Bots. Das dauert bis zu zwei Minuten.",
-    todo_up: "Der Bot reagiert auf deinem Server nicht? Prüfe unten, auf welchem Shard der Server ist, und ob der Bot im Kanal Nachrichten \
-              lesen und senden darf.",
+    todo_up: "Der Bot reagiert auf deinem Server nicht? Sieh unten nach, auf welchem Shard dein Server ist, und prüfe, ob der Bot \
+              im Kanal Nachrichten lesen und senden darf.",
     todo_partial: "Prüfe unten, ob dein Server betroffen ist. Falls ja, musst du nichts tun: Diese Seite zeigt, wann sein Shard wieder \
                    online ist.",
     todo_down: "Du musst nichts tun. Diese Seite und der Störungs-Feed zeigen, wann der Bot wieder online ist.",
@@ -304,7 +304,7 @@ pub(super) const DE: StatusWords = StatusWords {
     look_up: "Nachsehen",
     found: |server, shard| format!("Server {server} ist auf Shard {shard}."),
     shard_is_up: "Dieser Shard ist online.",
-    shard_is_down: "Dieser Shard ist offline. Du musst nichts tun: Hier siehst du, sobald er wieder online ist.",
+    shard_is_down: "Dieser Shard ist offline. Du musst nichts tun: Hier siehst du, wann er wieder online ist.",
     shard_is_unknown: "Wir kennen den Status dieses Shards gerade nicht. Lade diese Seite in ein paar Minuten neu.",
     count_unknown: "Wir wissen noch nicht, wie viele Shards es gibt. Lade diese Seite in ein paar Minuten neu.",
     not_an_id: "Das ist keine gültige Server-ID. Eine ID ist eine Zahl mit 17 bis 19 Stellen.",
