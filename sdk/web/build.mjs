@@ -1,5 +1,5 @@
-// Builds the package twice, as ES modules and for `require`, each with its types; the core once more as one small file for pages
-// without a bundler; and takes the licence along.
+// Builds the package twice, as ES modules and for `require`, each with its types; the core and the tab sharing once more as one small file
+// each for pages without a bundler; and takes the licence along.
 import { execFileSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -19,16 +19,18 @@ const licence = new URL("../../LICENSE", folder);
 if (existsSync(licence)) copyFileSync(licence, new URL("LICENSE", folder));
 
 // TypeScript's and Node's old resolution know no `exports`; they find a folder with a package.json.
-for (const name of ["react", "server"]) {
+for (const name of ["react", "server", "tabs"]) {
   mkdirSync(new URL(name, folder), { recursive: true });
   writeFileSync(new URL(`${name}/package.json`, folder), JSON.stringify({ main: `../dist/cjs/${name}.js`, types: `../dist/cjs/${name}.d.ts` }) + "\n");
 }
 
-await build({
-  entryPoints: [fileURLToPath(new URL("dist/esm/index.js", folder))],
-  outfile: fileURLToPath(new URL("dist/companion.min.js", folder)),
-  bundle: true,
-  minify: true,
-  format: "esm",
-  target: "es2022",
-});
+for (const [entry, file] of [["index", "companion"], ["tabs", "companion-tabs"]]) {
+  await build({
+    entryPoints: [fileURLToPath(new URL(`dist/esm/${entry}.js`, folder))],
+    outfile: fileURLToPath(new URL(`dist/${file}.min.js`, folder)),
+    bundle: true,
+    minify: true,
+    format: "esm",
+    target: "es2022",
+  });
+}

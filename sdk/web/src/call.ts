@@ -15,6 +15,12 @@ export interface Call {
 
 export type Fetch = (input: string, init?: RequestInit) => Promise<Response>;
 
+const read = new WeakMap<object, number>();
+
+/** When the service got this data, as milliseconds since 1970 on this machine's clock: for guilds, from the provider. `undefined` for
+ * anything that was not returned by a read. */
+export const updatedAt = (data: unknown): number | undefined => read.get(data as object);
+
 const TRIES = 3;
 const isReadAgain = ({ status, retryAfter }: CompanionError): boolean => retryAfter !== undefined && (status === 429 || status >= 502);
 
@@ -69,7 +75,10 @@ export async function call<T>(fetch: Fetch, url: string, { again = isReadAgain, 
     if (response.ok) {
       const body = (await response.json().catch(() => null)) as { code?: number; data?: unknown } | null;
       signal?.throwIfAborted();
-      if (body?.code === response.status && typeof body.data === "object" && body.data) return body.data as T;
+      if (body?.code === response.status && typeof body.data === "object" && body.data) {
+        read.set(body.data, Date.now() - (Number(response.headers.get("Age")) || 0) * 1000);
+        return body.data as T;
+      }
       error = new CompanionError("bad_answer", "The answer is not the service's.", { status: response.status });
     } else {
       error = await failure(response);

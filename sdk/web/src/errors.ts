@@ -25,6 +25,8 @@ export class CompanionError extends Error {
   readonly requestId: string | undefined;
   /** Seconds to wait, if the service says so. */
   readonly retryAfter: number | undefined;
+  /** Of a sign-in that failed: where the user was when it began, always a path on this origin. */
+  returnTo: string | undefined;
 
   constructor(readonly code: ErrorCode, message: string, { status = 0, requestId, retryAfter, cause }: ErrorDetails = {}) {
     super(message, cause === undefined ? undefined : { cause });

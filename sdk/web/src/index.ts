@@ -1,17 +1,20 @@
 // The client of a page: sign-in, session, reads and live changes.
-import { CODE_LIFE, type Call, type Fetch, call, isSignInAgain, sleep } from "./call.js";
+import { CODE_LIFE, type Call, type Fetch, call, isSignInAgain, sleep, updatedAt } from "./call.js";
 import { CompanionError } from "./errors.js";
 import { Live, type LiveListener, isPrivate } from "./live.js";
 import { safePath } from "./path.js";
 import { authorizePage, random } from "./pkce.js";
 import { type ReadOptions, type Reads, makeReads } from "./reads.js";
-import { type Message, type Session, SessionStore, type SessionStorage } from "./session.js";
+import { type Message, type Session, type SessionListener, SessionStore, type SessionStorage, reliable } from "./session.js";
+import type { Share } from "./tabs.js";
 import type { NewSession, SignInOptions, Topic, User } from "./types.js";
 
+export { updatedAt } from "./call.js";
 export { CompanionError, type ErrorCode, type LocalErrorCode } from "./errors.js";
 export type { LiveListener } from "./live.js";
 export type { ReadOptions, Reads } from "./reads.js";
-export type { Session, SessionStorage } from "./session.js";
+export type { Session, SessionEnd, SessionListener, SessionStorage } from "./session.js";
+export type { Share } from "./tabs.js";
 export type * from "./types.js";
 
 export interface CompanionOptions {
@@ -21,6 +24,8 @@ export interface CompanionOptions {
   storage?: "local" | "session" | "memory" | SessionStorage | undefined;
   /** Replaces the global `fetch`. */
   fetch?: Fetch | undefined;
+  /** `shareTabs` of `@bot-companion/web/tabs`: tabs then share one live stream. */
+  tabs?: ((page: Window & typeof globalThis) => Share) | undefined;
 }
 
 export interface SignedIn {
@@ -34,6 +39,9 @@ export interface Reading<T> {
   readonly data: T | undefined;
   readonly error: CompanionError | undefined;
   readonly loading: boolean;
+  /** When the service got `data`, as milliseconds since 1970: for guilds, from the provider. Known if `read` returns what one of the
+   * client's reads returned. */
+  readonly updatedAt: number | undefined;
 }
 
 export interface Watch {
@@ -46,13 +54,15 @@ export interface Companion extends Reads {
   /** Leaves for the provider's page; what stands behind an `await` may still run. The user comes back to `returnTo` (here, if not
    * given) by way of `handleCallback`. */
   signIn(options?: { returnTo?: string | undefined; signal?: AbortSignal | undefined }): Promise<void>;
-  /** On the redirect address's page: completes the sign-in. `null` if the address isn't a callback. May be called twice. */
+  /** On the redirect address's page: completes the sign-in. `null`, and the address stays as it is, unless it has a `state` of this
+   * client. May be called twice. */
   handleCallback(location?: { href: string }): Promise<SignedIn | null>;
   /** The signed-in user. The same object until that changes. */
   session(): Session | null;
   /** Listens for changes from any tab. Returns a function that removes the listener. */
-  onSession(listener: (session: Session | null) => void): () => void;
-  /** Ends this session: here at once, at the service as soon as it answers. */
+  onSession(listener: SessionListener): () => void;
+  /** Ends this session: here at once, at the service as soon as it answers. If it can't be reached, this throws, and the client tries
+   * again when the browser is online, and on the next page. */
   signOut(): Promise<void>;
   /** Ends all sessions of the user. If it fails, nothing has changed here. */
   signOutEverywhere(): Promise<void>;
@@ -71,9 +81,21 @@ export interface Companion extends Reads {
 }
 
 interface Begun {
+  state: string;
+  url: string;
   verifier: string;
   returnTo: string;
 }
+
+/** Tells this client's `state` from those of other sign-ins on the same site. */
+const MARK = "bc_";
+const BEGUN = "bot-companion:sign-in";
+/** Sign-ins that one tab remembers, and sign-outs that wait for the service. */
+const MOST = 5;
+/** Milliseconds. */
+const SIGN_OUT_AGAIN = 30_000;
+
+const isOver = (error: unknown): boolean => (error as CompanionError).code === "token_invalid";
 
 export function createCompanion(options: CompanionOptions): Companion {
   const url = options.url.replace(/\/+$/, "");
@@ -92,35 +114,56 @@ export function createCompanion(options: CompanionOptions): Companion {
     // Forbidden by the browser, so keep it in memory.
   }
 
+  const kept = reliable(store);
   const channel = page && "BroadcastChannel" in page ? new page.BroadcastChannel(key) : undefined;
   let closed = false;
   const tell = (message: Message) => {
     // A closed channel throws; what is still under way may end a session.
     if (!closed) channel?.postMessage(message);
   };
-  const sessions = new SessionStore(key, store, tell);
-  // Tabs with their own sessions have their own streams.
-  const shared = channel && storage === "local" && store ? page?.navigator?.locks : undefined;
-  const live = new Live(fetch, url, sessions, shared);
+  const sessions = new SessionStore(key, kept, tell);
+  const live = new Live(fetch, url, sessions, page && options.tabs?.(page), storage === "local" && !!store);
   const look = () => sessions.look();
-  page?.addEventListener("storage", look);
-  // A page from the back/forward cache has missed all changes.
-  page?.addEventListener("pageshow", look);
   if (channel) {
     channel.onmessage = ({ data }: { data: Message }) => {
       if (data.session) look();
       const session = sessions.get();
-      if (session && data.ended === session.user.id) sessions.end(session.token);
-      if (shared) live.hear(data);
+      if (session && data.ended === session.user.id) sessions.end(session.token, "signed_out");
     };
   }
+
+  /** The tokens whose sessions the user has ended here, but not yet the service. */
+  const ending = `${key}:ending`;
+  const endings = (): string[] => kept.getItem(ending)?.split(" ") ?? [];
+  const setEndings = (tokens: string[]) => (tokens.length ? kept.setItem(ending, tokens.slice(-MOST).join(" ")) : kept.removeItem(ending));
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const endAtService = async (token: string) => {
+    try {
+      await call(fetch, `${url}/auth`, { method: "DELETE", keepalive: true, headers: { Token: token } });
+    } catch (error) {
+      if (!isOver(error)) {
+        clearTimeout(timer);
+        if (!closed) timer = setTimeout(endAll, SIGN_OUT_AGAIN);
+        throw error;
+      }
+    }
+    setEndings(endings().filter((each) => each !== token));
+  };
+  const endAll = () => {
+    for (const token of endings()) endAtService(token).catch(() => undefined);
+  };
+  endAll();
+
+  // A page from the back/forward cache has missed all changes.
+  const events = { storage: look, pageshow: look, online: endAll };
+  for (const [name, heard] of Object.entries(events)) page?.addEventListener(name, heard);
 
   async function authorized<T>(path: string, request: Call, { token } = sessions.get() ?? { token: "" }): Promise<T> {
     if (!token) throw new CompanionError("token_missing", "Nobody is signed in.");
     try {
       return await call<T>(fetch, url + path, { ...request, headers: { ...request.headers, Token: token } });
     } catch (error) {
-      if (error instanceof CompanionError && error.code === "token_invalid") sessions.end(token);
+      if (isOver(error)) sessions.end(token, "ended");
       throw error;
     }
   }
@@ -132,39 +175,43 @@ export function createCompanion(options: CompanionOptions): Companion {
     if (!session) handled = undefined;
   });
 
-  async function finish(begun: Begun, code: string): Promise<SignedIn> {
-    const { token, user } = await call<NewSession>(fetch, `${url}/auth`, {
-      method: "POST",
-      headers: { "Idp-Code": code, "Idp-Code-Verifier": begun.verifier },
-      again: isSignInAgain,
-      patience: CODE_LIFE,
-    });
-    sessions.set({ token, user });
-    return { user, returnTo: safePath(begun.returnTo) };
-  }
-
-  /** Looks at a callback's parameters without a wait in between: no second call can come first. */
-  function check(parameters: URLSearchParams): Promise<SignedIn> {
-    const state = parameters.get("state");
-    const entry = `${key}:sign-in:${state}`;
-    let begun: Begun | null = null;
+  /** The sign-ins that this tab has begun. */
+  const readBegun = (): Begun[] => {
     try {
-      begun = JSON.parse((state && page?.sessionStorage.getItem(entry)) || "null") as Begun | null;
-      page?.sessionStorage.removeItem(entry);
+      return JSON.parse(page?.sessionStorage.getItem(BEGUN) ?? "[]") as Begun[];
     } catch {
       // Without the storage nothing was begun here.
+      return [];
     }
-    if (!begun) return Promise.reject(new CompanionError("state_mismatch", "This sign-in was not begun here. Sign in again."));
-    const code = parameters.get("code");
-    const error = parameters.get("error");
-    if (error || !code) {
-      return Promise.reject(
-        error === "access_denied"
-          ? new CompanionError("access_denied", "You did not allow the sign-in.")
-          : new CompanionError("idp_error", `The sign-in failed at the provider: ${error}.`),
-      );
+  };
+  const setBegun = (all: Begun[]) =>
+    all.length ? page?.sessionStorage.setItem(BEGUN, JSON.stringify(all.slice(-MOST))) : page?.sessionStorage.removeItem(BEGUN);
+
+  /** Runs without a wait until the code is sent: no second call can come first. */
+  async function finish(begun: Begun | undefined, code: string | null, problem: string | null): Promise<SignedIn> {
+    if (!begun) throw new CompanionError("state_mismatch", "This sign-in was not begun here. Sign in again.");
+    const others = readBegun().filter(({ state }) => state !== begun.state);
+    const returnTo = safePath(begun.returnTo);
+    try {
+      if (problem || !code) {
+        throw problem === "access_denied"
+          ? new CompanionError(problem, "You did not allow the sign-in.")
+          : new CompanionError("idp_error", `The sign-in failed at the provider: ${problem}.`);
+      }
+      setBegun(others);
+      const { token, user } = await call<NewSession>(fetch, `${url}/auth`, {
+        method: "POST",
+        headers: { "Idp-Code": code, "Idp-Code-Verifier": begun.verifier },
+        again: isSignInAgain,
+        patience: CODE_LIFE,
+      });
+      sessions.set({ token, user });
+      return { user, returnTo };
+    } catch (error) {
+      // The user may go back and choose again.
+      setBegun([...others, begun]);
+      throw Object.assign(error as CompanionError, { returnTo });
     }
-    return finish(begun, code);
   }
 
   return {
@@ -173,8 +220,8 @@ export function createCompanion(options: CompanionOptions): Companion {
     async signIn({ returnTo, signal } = {}) {
       if (!page) throw new CompanionError("unsupported", "Only a page can sign in.");
       const { pathname, search, hash } = page.location;
-      const begun: Begun = { verifier: random(), returnTo: safePath(returnTo ?? pathname + search + hash) };
-      const state = random();
+      const state = MARK + random();
+      const begun: Begun = { state, url, verifier: random(), returnTo: safePath(returnTo ?? pathname + search + hash) };
       const settings = await call<SignInOptions>(fetch, `${url}/auth`, { signal });
       // The user would come back to a page that knows nothing of this sign-in.
       if (new URL(settings.redirect_uri).origin !== page.location.origin) {
@@ -182,7 +229,7 @@ export function createCompanion(options: CompanionOptions): Companion {
       }
       const to = await authorizePage(settings, state, begun.verifier);
       try {
-        page.sessionStorage.setItem(`${key}:sign-in:${state}`, JSON.stringify(begun));
+        setBegun([...readBegun(), begun]);
       } catch (cause) {
         throw new CompanionError("unsupported", "The browser keeps nothing for this page, so nobody can sign in.", { cause });
       }
@@ -195,12 +242,14 @@ export function createCompanion(options: CompanionOptions): Companion {
       if (handled?.addresses.includes(href)) return handled.result;
       const address = new URL(href);
       const { searchParams } = address;
-      if (!searchParams.has("code") && !(searchParams.has("error") && searchParams.has("state"))) return null;
-      const parameters = new URLSearchParams(searchParams);
+      const [code, state, error] = ["code", "state", "error"].map((name) => searchParams.get(name)) as [string | null, string | null, string | null];
+      const begun = readBegun().find((each) => each.state === state);
+      // Another `code` is the page's own; another client's sign-in is for that one.
+      if (!state?.startsWith(MARK) || (begun && begun.url !== url) || (code ?? error) === null) return null;
       for (const name of ["code", "state", "error", "error_description", "error_uri"]) searchParams.delete(name);
       // Not in the history, not in a `Referer`, and not sent again by a reload.
       if (page?.location.href === href) page.history.replaceState(page.history.state, "", address.href);
-      const result = check(parameters);
+      const result = finish(begun, code, error);
       // A router may still have the address as it was.
       handled = { addresses: [href, address.href], result };
       return result;
@@ -212,12 +261,9 @@ export function createCompanion(options: CompanionOptions): Companion {
     async signOut() {
       const session = sessions.get();
       if (!session) return;
-      sessions.end(session.token);
-      try {
-        await authorized("/auth", { method: "DELETE", keepalive: true }, session);
-      } catch (error) {
-        if ((error as CompanionError).code !== "token_invalid") throw error;
-      }
+      setEndings([...endings(), session.token]);
+      sessions.end(session.token, "signed_out");
+      await endAtService(session.token);
     },
 
     async signOutEverywhere() {
@@ -226,9 +272,9 @@ export function createCompanion(options: CompanionOptions): Companion {
       try {
         await authorized("/sessions", { method: "DELETE" }, session);
       } catch (error) {
-        if ((error as CompanionError).code !== "token_invalid") throw error;
+        if (!isOver(error)) throw error;
       }
-      sessions.end(session.token);
+      sessions.end(session.token, "signed_out");
       tell({ ended: session.user.id });
     },
 
@@ -268,7 +314,7 @@ export function createCompanion(options: CompanionOptions): Companion {
           // Another read goes on, or none.
           if (own.aborted) return;
           if (!again) running = undefined;
-          listener({ data, error, loading: false });
+          listener({ data, error, loading: false, updatedAt: updatedAt(data) });
           late = true;
           fresh = false;
         } while (again && !own.aborted);
@@ -282,7 +328,7 @@ export function createCompanion(options: CompanionOptions): Companion {
       const forget = isMine
         ? sessions.on((session) => {
             data = undefined;
-            listener({ data, error: undefined, loading: !!session });
+            listener({ data, error: undefined, loading: !!session, updatedAt: undefined });
             begin();
           })
         : undefined;
@@ -312,8 +358,8 @@ export function createCompanion(options: CompanionOptions): Companion {
       closed = true;
       live.close();
       channel?.close();
-      page?.removeEventListener("storage", look);
-      page?.removeEventListener("pageshow", look);
+      clearTimeout(timer);
+      for (const [name, heard] of Object.entries(events)) page?.removeEventListener(name, heard);
     },
   };
 }

@@ -1,7 +1,8 @@
-// The stream of changes: one for all tabs that share a session, reopened whenever it is lost.
+// The stream of changes, reopened whenever it is lost.
 import { type Fetch, failure, send, sleep } from "./call.js";
 import { CompanionError } from "./errors.js";
-import type { Message, SessionStore } from "./session.js";
+import type { Session, SessionStore } from "./session.js";
+import type { Share } from "./tabs.js";
 import type { Topic } from "./types.js";
 
 export type LiveListener = (topics: Topic[]) => void;
@@ -25,8 +26,10 @@ export class Live {
     readonly fetch: Fetch,
     readonly url: string,
     readonly sessions: SessionStore,
-    /** For electing the tab that holds the stream; none if tabs cannot share one. */
-    readonly locks: LockManager | undefined,
+    /** How tabs share a stream, if they do. */
+    private share: Share | undefined,
+    /** Whether all tabs have the same session. Tabs with sessions of their own only share what nobody needs to sign in for. */
+    readonly isSame: boolean,
   ) {}
 
   /** `first`: with every topic to begin with, as its own stream would have it. */
@@ -34,9 +37,8 @@ export class Live {
     const own: LiveListener = (topics) => listener(topics);
     this.#listeners.add(own);
     if (!this.#stop) {
-      const stop = (this.#stop = new AbortController());
-      // Only a stop ends it with an error.
-      this.#run(stop.signal).catch(() => undefined);
+      this.#stop = new AbortController();
+      void this.#run(this.#stop.signal);
     } else if (first && this.#open) this.#tell(this.#all(), [own]);
     return () => {
       if (this.#listeners.delete(own) && !this.#listeners.size) this.close();
@@ -48,11 +50,6 @@ export class Live {
     this.#stop?.abort();
     this.#stop = undefined;
     this.#open = false;
-  }
-
-  /** What the tab with the stream has heard. */
-  hear({ changed }: Message): void {
-    if (changed) this.#tell(changed as Topic[]);
   }
 
   #all(): Topic[] {
@@ -68,55 +65,55 @@ export class Live {
     }
   }
 
+  /** Keeps a stream open until the signal aborts: another one for each session. */
   async #run(signal: AbortSignal): Promise<void> {
-    if (!this.locks) return this.#hold(signal);
-    const name = `${this.sessions.key}:live`;
-    const held = await this.locks.request(name, { ifAvailable: true }, async (lock) => {
-      if (lock) await this.#hold(signal);
-      return lock;
-    });
-    if (held || signal.aborted) return;
-    this.#open = true;
-    this.#tell(this.#all());
-    // Granted when the other tab is closed, or listens no more.
-    await this.locks.request(name, { signal }, () => this.#hold(signal));
-  }
-
-  /** Keeps a stream open until the signal aborts. */
-  async #hold(signal: AbortSignal): Promise<void> {
-    let failures = 0;
-    /** Does something that is given up when the signal aborts, or when the session is another. */
-    const within = async (work: (own: AbortController) => Promise<void>): Promise<unknown> => {
-      const own = new AbortController();
-      const abort = () => own.abort();
-      signal.addEventListener("abort", abort);
-      const forget = this.sessions.on(abort);
-      try {
-        return await work(own);
-      } catch (error) {
-        return error;
-      } finally {
-        forget();
-        signal.removeEventListener("abort", abort);
-      }
-    };
     while (!signal.aborted) {
-      const token = this.sessions.get()?.token;
-      const error = await within((own) => this.#read(token, own, () => (failures = 0)));
-      this.#open = false;
-      let wait = 0;
-      if (error instanceof CompanionError) {
-        wait = (error.retryAfter ?? 0) * 1000;
-        if (token && error.code === "token_invalid") this.sessions.end(token);
+      const own = follow(signal);
+      const forget = this.sessions.on(() => own.abort());
+      const session = this.sessions.get();
+      const lead = (say: (topics: Topic[]) => void) => this.#hold(session, own.signal, say);
+      try {
+        // Named by the user, so that tabs of different users never share, not even while they hear of a sign-in one after the other.
+        if (this.share && (this.isSame || !session)) {
+          await this.share(
+            `${this.sessions.key}:live:${session?.user.id ?? ""}`,
+            lead,
+            (topics) => {
+              this.#open = true;
+              this.#tell((topics as Topic[] | undefined) ?? this.#all());
+            },
+            own.signal,
+          );
+        } else await lead(() => undefined);
+      } catch {
+        // An abort ended it; or sharing does not work here.
+        if (!own.signal.aborted) this.share = undefined;
       }
-      // Another session has another stream, at once.
-      if (signal.aborted || this.sessions.get()?.token !== token) continue;
-      wait += Math.min(LONGEST_WAIT, this.#retry * 2 ** failures++) * (0.5 + Math.random());
-      await within((own) => sleep(wait, own.signal));
+      forget();
+      own.abort();
+      if (!signal.aborted) this.#open = false;
     }
   }
 
-  async #read(token: string | undefined, lost: AbortController, good: () => void): Promise<void> {
+  async #hold(session: Session | null, signal: AbortSignal, say: (topics: Topic[]) => void): Promise<void> {
+    for (let failures = 0; ; ) {
+      let wait = 0;
+      try {
+        await this.#read(session?.token, follow(signal), say, () => (failures = 0));
+      } catch (error) {
+        if (error instanceof CompanionError) {
+          wait = (error.retryAfter ?? 0) * 1000;
+          if (session && error.code === "token_invalid") this.sessions.end(session.token, "ended");
+        }
+      }
+      if (signal.aborted) return;
+      this.#open = false;
+      wait += Math.min(LONGEST_WAIT, this.#retry * 2 ** failures++) * (0.5 + Math.random());
+      await sleep(wait, signal);
+    }
+  }
+
+  async #read(token: string | undefined, lost: AbortController, say: (topics: Topic[]) => void, good: () => void): Promise<void> {
     let watchdog: ReturnType<typeof setTimeout> | undefined;
     const alive = () => {
       clearTimeout(watchdog);
@@ -141,12 +138,12 @@ export class Live {
         for (const message of messages) {
           const field = (name: string) => new RegExp(`^${name}: ?(.*)$`, "m").exec(message)?.[1];
           this.#retry = Number(field("retry")) || this.#retry;
-          if (field("event") === "ended" && token) return this.sessions.end(token);
+          if (field("event") === "ended" && token) return this.sessions.end(token, "ended");
           if (field("event") !== "changed") continue;
           good();
           this.#open = true;
           const { changed } = JSON.parse(field("data") ?? "{}") as { changed: Topic[] };
-          this.sessions.tell({ changed });
+          say(changed);
           this.#tell(changed);
         }
       }
@@ -156,4 +153,13 @@ export class Live {
       lost.abort();
     }
   }
+}
+
+/** Aborts with the signal, or before. */
+function follow(signal: AbortSignal): AbortController {
+  const own = new AbortController();
+  const abort = () => own.abort();
+  if (signal.aborted) abort();
+  signal.addEventListener("abort", abort, { signal: own.signal });
+  return own;
 }

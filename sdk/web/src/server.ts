@@ -6,6 +6,7 @@ import { authorizePage, random } from "./pkce.js";
 import { type Reads, makeReads } from "./reads.js";
 import type { Me, NewSession, SignInOptions } from "./types.js";
 
+export { updatedAt } from "./call.js";
 export { CompanionError, type ErrorCode, type LocalErrorCode } from "./errors.js";
 export { safePath } from "./path.js";
 export type { ReadOptions, Reads } from "./reads.js";
@@ -30,26 +31,35 @@ export interface ServerOptions {
    * come from. */
   redirectUri: string;
   cookie?: CookieOptions | undefined;
+  /** Where a sign-in that fails leads: a path of this site, by default `/`, with the error's code as `?sign_in_error=access_denied`.
+   * `false`: `signIn` and `callback` throw a `CompanionError` instead. */
+  failureRedirect?: string | false | undefined;
   /** Replaces the global `fetch`. */
   fetch?: Fetch | undefined;
+}
+
+/** What the reads need of a request. Server components have only its headers: `{ headers: await headers() }` counts as a GET. */
+export interface RequestLike {
+  headers: { get(name: string): string | null };
+  method?: string | undefined;
 }
 
 export interface ServerCompanion {
   /** 302 to the provider's page. The user comes back to `returnTo`, by default the request's parameter of that name; to `/` if that is
    * not a path of this site or has more than 512 characters. */
   signIn(request: Request, options?: { returnTo?: string | undefined }): Promise<Response>;
-  /** At the redirect address: 302 to `returnTo` with the session's cookie. Throws a `CompanionError` if nobody is signed in now. */
+  /** At the redirect address: 302 to `returnTo` with the session's cookie; 303 to `failureRedirect` if nobody is signed in now. */
   callback(request: Request): Promise<Response>;
   /** For a POST of this site only: ends the session, or all of the user's, removes the cookie, 303 to `returnTo` or `/`. */
   signOut(request: Request, options?: { everywhere?: boolean | undefined; returnTo?: string | undefined }): Promise<Response>;
   /** Who is signed in, as the service knows them; `null` for nobody. */
-  session(request: Request): Promise<Me | null>;
+  session(request: RequestLike): Promise<Me | null>;
   /** The calls on behalf of the request's user. Throws `cross_site` for an unsafe request that is not this site's own. */
-  api(request: Request): Reads;
+  api(request: RequestLike): Reads;
   /** Throws `cross_site` for an unsafe request (not GET, HEAD or OPTIONS) that is not this site's own. */
-  protect(request: Request): void;
+  protect(request: RequestLike): void;
   /** The cookie's token. Never send it to the page. */
-  token(request: Request): string | null;
+  token(request: RequestLike): string | null;
 }
 
 /** Seconds for the user to decide at the provider. */
@@ -69,7 +79,7 @@ function returnPath(path: unknown): string {
 const pack = (path: string): string => btoa(path).replace(/\+/g, "-").replace(/\//g, "_").replace(/=/g, "");
 const unpack = (text: string): string => atob(text.replace(/-/g, "+").replace(/_/g, "/"));
 
-const cookiesOf = (request: Request): Map<string, string> =>
+const cookiesOf = (request: RequestLike): Map<string, string> =>
   new Map(
     (request.headers.get("Cookie") ?? "").split(";").map((pair) => {
       const at = pair.indexOf("=");
@@ -106,13 +116,26 @@ export function createServerCompanion(options: ServerOptions): ServerCompanion {
     return new Response(null, { status, headers });
   };
 
-  function token(request: Request): string | null {
+  const { failureRedirect = "/" } = options;
+  /** What a failure of a sign-in is answered with. The user may go back and choose again, so its cookie stays. */
+  async function orFailure(work: () => Promise<Response>): Promise<Response> {
+    try {
+      return await work();
+    } catch (error) {
+      if (failureRedirect === false || !(error instanceof CompanionError)) throw error;
+      const to = new URL(safePath(failureRedirect), origin);
+      to.searchParams.set("sign_in_error", error.code);
+      return redirect(303, to.pathname + to.search + to.hash, []);
+    }
+  }
+
+  function token(request: RequestLike): string | null {
     const value = cookiesOf(request).get(name) ?? "";
     return /^bcs_\w+$/.test(value) ? value : null;
   }
 
-  function protect(request: Request): void {
-    if (/^(GET|HEAD|OPTIONS)$/.test(request.method)) return;
+  function protect(request: RequestLike): void {
+    if (/^(GET|HEAD|OPTIONS)$/.test(request.method ?? "GET")) return;
     const from = request.headers.get("Origin");
     const site = request.headers.get("Sec-Fetch-Site");
     // Browsers send at least one of these with an unsafe request; without either, it isn't known to be from this site.
@@ -128,48 +151,51 @@ export function createServerCompanion(options: ServerOptions): ServerCompanion {
     });
   }
 
-  return {
-    async signIn(request, { returnTo = new URL(request.url).searchParams.get("returnTo") ?? "/" } = {}) {
-      const settings = await call<SignInOptions>(fetch, `${url}/auth`);
-      const state = random();
-      const verifier = random();
-      const page = await authorizePage({ ...settings, redirect_uri: redirectUri }, state, verifier);
-      // An attacker who makes a browser start many sign-ins must not fill its cookies.
-      const others = [...cookiesOf(request).keys()].filter((key) => key.startsWith(begun(""))).slice(0, 1 - SIGN_INS);
-      const value = `${verifier}.${pack(returnPath(returnTo))}`;
-      return redirect(302, page, [...others.map((key) => cookie(key, "", 0)), cookie(begun(state), value, SIGN_IN_LIFE)]);
-    },
+  async function begin(request: Request, returnTo: string): Promise<Response> {
+    const settings = await call<SignInOptions>(fetch, `${url}/auth`);
+    const state = random();
+    const verifier = random();
+    const page = await authorizePage({ ...settings, redirect_uri: redirectUri }, state, verifier);
+    // An attacker who makes a browser start many sign-ins must not fill its cookies.
+    const others = [...cookiesOf(request).keys()].filter((key) => key.startsWith(begun(""))).slice(0, 1 - SIGN_INS);
+    const value = `${verifier}.${pack(returnPath(returnTo))}`;
+    return redirect(302, page, [...others.map((key) => cookie(key, "", 0)), cookie(begun(state), value, SIGN_IN_LIFE)]);
+  }
 
-    async callback(request) {
-      const parameters = new URL(request.url).searchParams;
-      const state = parameters.get("state") ?? "";
-      const value = /^[\w-]{43}$/.test(state) ? cookiesOf(request).get(begun(state)) : undefined;
-      const [, verifier, returnTo] = /^([\w-]{43})\.(.*)$/.exec(value ?? "") ?? [];
-      if (!verifier || returnTo === undefined) {
-        throw new CompanionError("state_mismatch", "This sign-in was not begun in this browser. Sign in again.", { status: 400 });
-      }
-      const code = parameters.get("code");
-      const error = parameters.get("error");
-      if (error === "access_denied") throw new CompanionError(error, "You did not allow the sign-in.", { status: 403 });
-      // Anyone can write an address: only a word is repeated, and only what fits the header is sent.
-      if (error !== null || !/^[!-~]{1,512}$/.test(code ?? "")) {
-        const why = /^\w{1,64}$/.test(error ?? "") ? `: ${error}` : "";
-        throw new CompanionError("idp_error", `The sign-in failed at the provider${why}.`, { status: 400 });
-      }
-      const session = await call<NewSession>(fetch, `${url}/auth`, {
-        method: "POST",
-        headers: { "Idp-Code": code as string, "Idp-Code-Verifier": verifier, "Idp-Redirect-Uri": redirectUri },
-        again: isSignInAgain,
-        patience: CODE_LIFE,
-      });
-      let to = "/";
-      try {
-        to = returnPath(unpack(returnTo));
-      } catch {
-        // The cookie was changed.
-      }
-      return redirect(302, to, [cookie(begun(state), "", 0), cookie(name, session.token, maxAge)]);
-    },
+  async function finish(request: Request): Promise<Response> {
+    const parameters = new URL(request.url).searchParams;
+    const state = parameters.get("state") ?? "";
+    const value = /^[\w-]{43}$/.test(state) ? cookiesOf(request).get(begun(state)) : undefined;
+    const [, verifier, returnTo] = /^([\w-]{43})\.(.*)$/.exec(value ?? "") ?? [];
+    if (!verifier || returnTo === undefined) {
+      throw new CompanionError("state_mismatch", "This sign-in was not begun in this browser. Sign in again.", { status: 400 });
+    }
+    const code = parameters.get("code");
+    const error = parameters.get("error");
+    if (error === "access_denied") throw new CompanionError(error, "You did not allow the sign-in.", { status: 403 });
+    // Anyone can write an address: only a word is repeated, and only what fits the header is sent.
+    if (error !== null || !/^[!-~]{1,512}$/.test(code ?? "")) {
+      const why = /^\w{1,64}$/.test(error ?? "") ? `: ${error}` : "";
+      throw new CompanionError("idp_error", `The sign-in failed at the provider${why}.`, { status: 400 });
+    }
+    const session = await call<NewSession>(fetch, `${url}/auth`, {
+      method: "POST",
+      headers: { "Idp-Code": code as string, "Idp-Code-Verifier": verifier, "Idp-Redirect-Uri": redirectUri },
+      again: isSignInAgain,
+      patience: CODE_LIFE,
+    });
+    let to = "/";
+    try {
+      to = returnPath(unpack(returnTo));
+    } catch {
+      // The cookie was changed.
+    }
+    return redirect(302, to, [cookie(begun(state), "", 0), cookie(name, session.token, maxAge)]);
+  }
+
+  return {
+    signIn: (request, { returnTo = new URL(request.url).searchParams.get("returnTo") ?? "/" } = {}) => orFailure(() => begin(request, returnTo)),
+    callback: (request) => orFailure(() => finish(request)),
 
     async signOut(request, { everywhere = false, returnTo = "/" } = {}) {
       if (request.method !== "POST") throw new CompanionError("method_not_allowed", "Sign out by POST.", { status: 405 });

@@ -6,6 +6,12 @@ export interface Session {
   readonly user: User;
 }
 
+/** Why nobody is signed in any more: `signed_out`: the user signed out, in any tab; `ended`: the service ended the session, because it
+ * expired, was ended from another device, or the user was blocked. */
+export type SessionEnd = "signed_out" | "ended";
+
+export type SessionListener = (session: Session | null, reason: SessionEnd | undefined) => void;
+
 /** What a session is kept in; `localStorage` and `sessionStorage` are such. */
 export interface SessionStorage {
   getItem(key: string): string | null;
@@ -13,17 +19,44 @@ export interface SessionStorage {
   removeItem(key: string): void;
 }
 
-/** Messages between tabs. */
+/** Messages between tabs. Never a token: a tab that may know it reads it from the storage. */
 export interface Message {
   /** Read the storage again. */
   session?: true;
   /** All sessions of the user with this id are over. */
   ended?: string;
-  /** The stream, which another tab holds, named these. */
-  changed?: string[];
 }
 
-type Listener = (session: Session | null) => void;
+/** A storage that never throws: what it refuses lives as long as the page. */
+export function reliable(storage: SessionStorage | undefined): SessionStorage {
+  const memory = new Map<string, string>();
+  return {
+    getItem(key) {
+      try {
+        return memory.get(key) ?? (storage as SessionStorage).getItem(key);
+      } catch {
+        return null;
+      }
+    },
+    setItem(key, value) {
+      memory.delete(key);
+      try {
+        (storage as SessionStorage).setItem(key, value);
+      } catch {
+        // There is none, or it's full or forbidden.
+        memory.set(key, value);
+      }
+    },
+    removeItem(key) {
+      memory.delete(key);
+      try {
+        storage?.removeItem(key);
+      } catch {
+        // Ignore it.
+      }
+    },
+  };
+}
 
 function parse(text: string | null): Session | null {
   try {
@@ -34,12 +67,14 @@ function parse(text: string | null): Session | null {
   }
 }
 
+const ENDED: SessionEnd = "ended";
+
 export class SessionStore {
-  readonly #listeners = new Set<Listener>();
+  readonly #listeners = new Set<SessionListener>();
   #text: string | null = null;
   #session: Session | null = null;
 
-  constructor(readonly key: string, readonly storage: SessionStorage | undefined, readonly tell: (message: Message) => void) {
+  constructor(readonly key: string, readonly storage: SessionStorage, readonly tell: (message: Message) => void) {
     this.look();
   }
 
@@ -47,47 +82,45 @@ export class SessionStore {
     return this.#session;
   }
 
-  set(session: Session | null): void {
-    const text = session && JSON.stringify(session);
-    try {
-      if (text) this.storage?.setItem(this.key, text);
-      else this.storage?.removeItem(this.key);
-    } catch {
-      // A full or forbidden storage: the session then lives as long as the page.
-    }
-    this.#take(text);
-    this.tell({ session: true });
+  set(session: Session): void {
+    this.#put(JSON.stringify(session));
   }
 
   /** Ends the session with this token; a newer one of another tab stays. */
-  end(token: string): void {
+  end(token: string, reason: SessionEnd): void {
     this.look();
-    if (this.#session?.token === token) this.set(null);
+    if (this.#session?.token === token) this.#put(reason === ENDED ? reason : null);
   }
 
   /** Takes over what another tab has stored. */
   look(): void {
-    try {
-      if (this.storage) this.#take(this.storage.getItem(this.key));
-    } catch {
-      // Ignore it.
-    }
+    this.#take(this.storage.getItem(this.key));
   }
 
-  on(listener: Listener): () => void {
+  on(listener: SessionListener): () => void {
     // One function may be given twice, and each is taken back on its own.
-    const own: Listener = (session) => listener(session);
+    const own: SessionListener = (session, reason) => listener(session, reason);
     this.#listeners.add(own);
     return () => void this.#listeners.delete(own);
+  }
+
+  /** The text stands for a session, or says why there is none: other tabs read it, in whatever order they hear of it. */
+  #put(text: string | null): void {
+    if (text) this.storage.setItem(this.key, text);
+    else this.storage.removeItem(this.key);
+    this.#take(text);
+    this.tell({ session: true });
   }
 
   #take(text: string | null): void {
     if (text === this.#text) return;
     this.#text = text;
-    this.#session = parse(text);
+    const before = this.#session;
+    const session = (this.#session = parse(text));
+    if (!before && !session) return;
     for (const listener of this.#listeners) {
       try {
-        listener(this.#session);
+        listener(session, session ? undefined : text === ENDED ? ENDED : "signed_out");
       } catch (error) {
         // A bug of one listener is shown, but disturbs neither the others nor a sign-in.
         queueMicrotask(() => {

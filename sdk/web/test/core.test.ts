@@ -56,7 +56,7 @@ describe("the core", { skip: needsService }, () => {
     assert.equal(page.searchParams.get("redirect_uri"), `${ORIGIN}/callback`);
     assert.equal(page.searchParams.get("code_challenge_method"), "S256");
     assert.match(page.searchParams.get("code_challenge") as string, /^[\w-]{43}$/);
-    assert.match(page.searchParams.get("state") as string, /^[\w-]{43}$/);
+    assert.match(page.searchParams.get("state") as string, /^bc_[\w-]{43}$/);
 
     const back = new URL(await service.choose(page.href, "owner"));
     back.searchParams.set("theme", "dark");
@@ -118,7 +118,7 @@ describe("the core", { skip: needsService }, () => {
     tab.enter();
     await companion.signIn();
     const before = network.calls.length;
-    for (const query of ["?code=member", "?code=member&state=", "?code=member&state=x", `?code=member&state=${states}`, "?code=member&state=__proto__"]) {
+    for (const query of ["?code=member&state=bc_", "?code=member&state=bc_x", `?code=member&state=${states}`]) {
       tab.goto(`${ORIGIN}/callback${query}`);
       await assert.rejects(companion.handleCallback(), code("state_mismatch"), query);
       assert.equal(tab.location.search, "", query);
@@ -128,7 +128,7 @@ describe("the core", { skip: needsService }, () => {
 
     // Nor does it change who is signed in.
     await signIn(companion, tab, "owner");
-    tab.goto(`${ORIGIN}/callback?code=member&state=x`);
+    tab.goto(`${ORIGIN}/callback?code=member&state=bc_x`);
     await assert.rejects(companion.handleCallback(), code("state_mismatch"));
     assert.equal(companion.session()?.user.username, "marlow.quay");
   });
@@ -155,7 +155,7 @@ describe("the core", { skip: needsService }, () => {
     await assert.rejects(companion.handleCallback(), code("access_denied"));
     assert.equal(tab.location.href, `${ORIGIN}/callback`);
 
-    tab.goto(`${ORIGIN}/callback?error=access_denied&state=x`);
+    tab.goto(`${ORIGIN}/callback?error=access_denied&state=bc_x`);
     await assert.rejects(companion.handleCallback(), code("state_mismatch"));
 
     await companion.signIn();
@@ -212,10 +212,11 @@ describe("the core", { skip: needsService }, () => {
     const companion = companionIn(tab);
     for (const evil of ["//evil.example", "/\\evil.example", "https://evil.example", "/\t/evil.example", "/\n/evil.example", "/.//evil.example", "/x/..//evil.example", "javascript:alert(1)", "evil", "\\\\evil.example", "/a\u0000b"]) {
       await comeBack(companion, tab, "owner", evil);
-      const stored = [...tab.session.values.entries()][0] as [string, string];
-      assert.equal((JSON.parse(stored[1]) as { returnTo: string }).returnTo, "/", evil);
+      const [key, text] = [...tab.session.values.entries()][0] as [string, string];
+      const [begun] = JSON.parse(text) as [{ returnTo: string }];
+      assert.equal(begun.returnTo, "/", evil);
       // Nor one that a script has put there.
-      tab.session.values.set(stored[0], JSON.stringify({ ...(JSON.parse(stored[1]) as object), returnTo: evil }));
+      tab.session.values.set(key, JSON.stringify([{ ...begun, returnTo: evil }]));
       assert.equal((await companion.handleCallback())?.returnTo, "/", evil);
     }
   });
@@ -439,7 +440,7 @@ describe("the core", { skip: needsService }, () => {
     const companion = companionIn(tab);
     assert.equal(companion.session(), null);
     await assert.rejects(companion.signIn(), code("unsupported"));
-    tab.goto(`${ORIGIN}/callback?code=member&state=x`);
+    tab.goto(`${ORIGIN}/callback?code=member&state=bc_x`);
     await assert.rejects(companion.handleCallback(), code("state_mismatch"));
   });
 

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, test } from "node:test";
 import { type Companion, type CompanionOptions, type Reading, type Stats, type Status, createCompanion } from "../src/index.js";
+import { shareTabs } from "../src/tabs.js";
 import { Browser, Network, Service, type Tab, leave, needsService, uncaught, until } from "./support.js";
 
 const service = new Service();
@@ -9,7 +10,7 @@ const open: Companion[] = [];
 
 function companionIn(tab: Tab, network: Network, options: Partial<CompanionOptions> = {}): Companion {
   tab.enter();
-  const companion = createCompanion({ url: service.url, fetch: network.fetch, ...options });
+  const companion = createCompanion({ url: service.url, fetch: network.fetch, tabs: shareTabs, ...options });
   open.push(companion);
   return companion;
 }
@@ -98,20 +99,57 @@ describe("live", { skip: needsService }, () => {
     assert.deepEqual(streams(network), ["/me/live", "/me/live"]);
   });
 
-  test("without locks, without a channel, or with sessions of their own, each tab has its stream", async () => {
-    for (const kind of ["locks", "channel", "session"]) {
+  test("without locks, without a channel, without `tabs`, or with sessions of their own, each tab has its stream", async () => {
+    for (const kind of ["locks", "channel", "tabs", "session"]) {
       const network = new Network();
       const browser = new Browser();
-      const tabs = [browser.tab(), browser.tab()];
+      const tabs = [browser.tab(), browser.tab()] as const;
       if (kind === "locks") for (const tab of tabs) tab.navigator.locks = undefined;
       if (kind === "channel") for (const tab of tabs) Reflect.deleteProperty(tab, "BroadcastChannel");
+      const options: Partial<CompanionOptions> = kind === "session" ? { storage: "session" } : kind === "tabs" ? { tabs: undefined } : {};
+      const companions = tabs.map((tab) => companionIn(tab, network, options));
+      if (kind === "session") {
+        await signIn(companions[0] as Companion, tabs[0], "owner");
+        await signIn(companions[1] as Companion, tabs[1], "member");
+      }
       const heard: string[][][] = tabs.map(() => []);
-      const companions = tabs.map((tab) => companionIn(tab, network, kind === "session" ? { storage: "session" } : {}));
       companions.forEach((companion, i) => companion.live((topics) => heard[i]?.push(topics)));
       await until("both have heard", () => heard.every(({ length }) => length > 0));
-      assert.deepEqual(streams(network), ["/live", "/live"], kind);
+      const path = kind === "session" ? "/me/live" : "/live";
+      assert.deepEqual(streams(network), [path, path], kind);
       for (const companion of companions) companion.close();
     }
+  });
+
+  test("no token crosses a channel, and no user hears what another one's tab says", async () => {
+    const said: { name: string; data: unknown }[] = [];
+    const network = new Network();
+    const browser = new Browser();
+    const tabs = [browser.tab(), browser.tab()] as const;
+    for (const tab of tabs) {
+      class Spy extends BroadcastChannel {
+        override postMessage(data: unknown): void {
+          said.push({ name: this.name, data });
+          super.postMessage(data);
+        }
+      }
+      Object.assign(tab, { BroadcastChannel: Spy });
+    }
+    const companions = tabs.map((tab) => companionIn(tab, network)) as [Companion, Companion];
+    companions.forEach((companion) => companion.live(() => undefined));
+    const tokens: string[] = [];
+    for (const person of ["owner", "member"]) {
+      await signIn(companions[0], tabs[0], person);
+      const { token, user } = companions[0].session() as { token: string; user: { id: string } };
+      tokens.push(token);
+      await until("the user's stream has spoken", () => said.some(({ name }) => name.endsWith(`:live:${user.id}`)));
+      await until("the other tab has the session", () => companions[1].session()?.token === token);
+    }
+    await companions[1].signOut();
+    const all = JSON.stringify(said);
+    for (const token of tokens) assert.ok(!all.includes(token));
+    assert.ok(!all.includes("bcs_"));
+    for (const { name, data } of said) if (Array.isArray(data) && data.includes("guilds")) assert.match(name, /:live:\d+$/);
   });
 
   test("when the session ends, it is over in every tab", async () => {
@@ -161,13 +199,13 @@ describe("live", { skip: needsService }, () => {
     assert.equal(guilds.length, 0);
     await signIn(companion, tab, "owner");
     await until("the guilds", () => (guilds.at(-1)?.data?.length ?? 0) > 0);
-    assert.deepEqual(guilds[0], { data: undefined, error: undefined, loading: true });
+    assert.deepEqual(guilds[0], { data: undefined, error: undefined, loading: true, updatedAt: undefined });
     const before = guilds.length;
     mine.reload({ fresh: true });
     await until("read again", () => guilds.length > before);
     assert.ok(network.calls.some(({ path, headers }) => path === "/guilds" && headers["Cache-Control"] === "no-cache"));
     await companion.signOut();
-    assert.deepEqual(guilds.at(-1), { data: undefined, error: undefined, loading: false });
+    assert.deepEqual(guilds.at(-1), { data: undefined, error: undefined, loading: false, updatedAt: undefined });
     mine.stop();
   });
 

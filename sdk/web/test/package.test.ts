@@ -37,6 +37,9 @@ test("the core is at most 5 KB, compressed", async (t) => {
   assert.ok(size <= 5000, `${size} bytes`);
   // The same in one file, for pages without a bundler.
   assert.ok(gzipSync(read("dist/companion.min.js"), { level: 9 }).length <= 5000);
+  // What not every page needs is not in it.
+  assert.doesNotMatch(read("dist/companion.min.js"), /locks/);
+  assert.ok(gzipSync(read("dist/companion-tabs.min.js"), { level: 9 }).length <= 1000);
 });
 
 test("the types are those of the OpenAPI document", async () => {
@@ -45,8 +48,9 @@ test("the types are those of the OpenAPI document", async () => {
 });
 
 test("the service's own pages have the client as it is built now", () => {
-  const site = "../../crates/service/src/site/assets/companion.js";
-  assert.ok(read(site) === read("dist/companion.min.js"), "crates/service/src/site/assets/companion.js is stale: make site-client");
+  for (const [file, built] of [["companion.js", "companion.min.js"], ["tabs.js", "companion-tabs.min.js"]] as const) {
+    assert.ok(read(`../../crates/service/src/site/assets/${file}`) === read(`dist/${built}`), `crates/service/src/site/assets/${file} is stale: make site-client`);
+  }
 });
 
 test("README.md's table has every error that can be met", () => {
@@ -61,11 +65,11 @@ test("it brings nothing with it, and what it has is only what a dashboard needs"
   assert.equal(manifest["dependencies"], undefined);
   assert.deepEqual(manifest["peerDependencies"], { react: ">=18" });
   assert.deepEqual(manifest["peerDependenciesMeta"], { react: { optional: true } });
-  for (const name of ["index", "react", "server"]) {
+  for (const name of ["index", "react", "server", "tabs"]) {
     for (const kind of ["esm", "cjs"]) assert.ok(files.includes(`dist/${kind}/${name}.d.ts`) && files.includes(`dist/${kind}/${name}.js`), name);
   }
-  for (const needed of ["LICENSE", "README.md", "package.json", "dist/companion.min.js"]) assert.ok(files.includes(needed), needed);
-  const others = files.filter((file) => !/^(LICENSE|README\.md|((react|server)\/)?package\.json|dist\/companion\.min\.js|dist\/(esm|cjs)\/([a-z]+\.(js|d\.ts)|package\.json))$/.test(file));
+  for (const needed of ["LICENSE", "README.md", "package.json", "dist/companion.min.js", "dist/companion-tabs.min.js"]) assert.ok(files.includes(needed), needed);
+  const others = files.filter((file) => !/^(LICENSE|README\.md|((react|server|tabs)\/)?package\.json|dist\/companion(-tabs)?\.min\.js|dist\/(esm|cjs)\/([a-z]+\.(js|d\.ts)|package\.json))$/.test(file));
   assert.deepEqual(others, []);
   assert.equal(read("LICENSE"), read("../../LICENSE"));
   assert.doesNotMatch(read("README.md"), /\]\((?!https:|#)/, "a registry cannot follow a relative link");
@@ -87,7 +91,7 @@ test("the types are right for each way to import it", async () => {
   const { stdout } = await run(bin("attw"), [tarball, "--no-definitely-typed", "--format", "json"], { maxBuffer: 2 ** 24 });
   const { analysis } = JSON.parse(stdout) as { analysis: { problems: unknown[]; entrypoints: Record<string, { resolutions: Record<string, unknown> }> } };
   assert.deepEqual(analysis.problems, []);
-  for (const name of [".", "./react", "./server"]) {
+  for (const name of [".", "./react", "./server", "./tabs"]) {
     assert.deepEqual(Object.keys(analysis.entrypoints[name]?.resolutions ?? {}), ["node10", "node16-cjs", "node16-esm", "bundler"], name);
   }
 });

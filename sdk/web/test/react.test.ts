@@ -7,7 +7,7 @@ import { flushSync } from "react-dom";
 import { type Root, createRoot } from "react-dom/client";
 import { renderToString } from "react-dom/server";
 import { type Companion, CompanionError, createCompanion } from "../src/index.js";
-import { CompanionProvider, useCompanion, useGuilds, useLive, useStatus, useUser } from "../src/react.js";
+import { CompanionProvider, useCompanion, useFeedback, useGuild, useGuilds, useInvitableGuilds, useLive, useMe, useSession, useSessions, useStats, useStatus, useTeam, useUser } from "../src/react.js";
 import { Browser, Network, ORIGIN, Service, type Tab, leave, needsService, until } from "./support.js";
 
 const service = new Service();
@@ -34,11 +34,17 @@ class Page {
     this.#root = createRoot(element as unknown as Element);
     this.text = () => element.textContent ?? "";
     this.wrap = (content) => {
-      const inside = createElement(CompanionProvider, { companion: this.companion }, content);
+      const inside = createElement(CompanionProvider, { companion: this.companion, navigate: this.navigate }, content);
       return strict ? createElement(StrictMode, null, inside) : inside;
     };
   }
 
+  /** Where the provider has gone after a sign-in. */
+  readonly visited: string[] = [];
+  readonly navigate = (to: string): void => {
+    this.visited.push(to);
+    this.tab.location.href = ORIGIN + to;
+  };
   readonly text: () => string;
   readonly wrap: (content: ReactNode) => ReactNode;
 
@@ -144,7 +150,55 @@ describe("the hooks", { skip: needsService }, () => {
     assert.equal(results[0], results[1]);
     assert.equal(page.network.count("POST", "/auth"), 1);
     assert.equal((await page.companion.sessions()).length, 1);
-    assert.equal(page.tab.location.href, `${ORIGIN}/callback`);
+  });
+
+  test("the provider completes a sign-in, goes back to where the user was, and says when it is known who they are", async () => {
+    const tab = new Browser().tab(`${ORIGIN}/guilds/7`);
+    page = new Page(tab);
+    const seen: string[] = [];
+    const Who = () => {
+      const { isLoaded, user, error, reason } = useSession();
+      const text = `${isLoaded ? (user?.username ?? "nobody") : "loading"} ${error?.code ?? ""} ${reason ?? ""}`.trim();
+      if (seen.at(-1) !== text) seen.push(text);
+      return text;
+    };
+    await page.signIn("collector");
+    page.show(createElement(Who));
+    await page.sees(/^(?!loading)/);
+    assert.equal(seen[0], "loading");
+    assert.equal(seen.includes("nobody"), false, "no flash of a signed-out page");
+    assert.deepEqual(page.visited, ["/guilds/7"]);
+    assert.equal(page.network.count("POST", "/auth"), 1);
+    await service.control("POST", "end-sessions/collector");
+    await assert.rejects(page.companion.me());
+    await page.sees("nobody  ended");
+    await page.close();
+
+    // Cancel.
+    page = new Page(new Browser().tab(`${ORIGIN}/guilds/7`));
+    await page.signIn("cancel");
+    page.show(createElement(Who));
+    await page.sees("nobody access_denied");
+    assert.deepEqual(page.visited, ["/guilds/7"]);
+  });
+
+  test("a hook for every read, with the time of what it shows", async () => {
+    page = new Page(new Browser().tab());
+    await page.signIn("owner");
+    const All = () => {
+      const guilds = useGuilds();
+      const readings = [useMe(), guilds, useInvitableGuilds(), useSessions(), useStatus(), useTeam(), useFeedback(), useStats()];
+      const isComplete = readings.every(({ data, updatedAt, loading }) => data && !loading && (updatedAt as number) > 1e12);
+      return createElement("p", null, isComplete ? "complete " : "… ", createElement(One, { id: guilds.data?.[0]?.id ?? "1" }));
+    };
+    const One = ({ id }: { id: string }) => {
+      const { data, error } = useGuild(id);
+      return data?.name ?? error?.code ?? "…";
+    };
+    page.show(createElement(All));
+    await page.sees("complete Harbour City Roleplay");
+    page.show(createElement(One, { id: "1" }));
+    await page.sees("guild_not_found");
   });
 
   test("a failure is typed, and beside the last good list", async () => {

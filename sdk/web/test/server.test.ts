@@ -36,7 +36,7 @@ function companionOf(more: object = {}): ServerCompanion {
     sent.push({ url, init });
     return fetch(url, init);
   };
-  return createServerCompanion({ url: service.url, redirectUri: `${SITE}/callback`, fetch: spy, ...more });
+  return createServerCompanion({ url: service.url, redirectUri: `${SITE}/callback`, fetch: spy, failureRedirect: false, ...more });
 }
 
 const code = (wanted: string, status?: number) => (error: unknown) => {

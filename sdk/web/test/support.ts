@@ -82,9 +82,9 @@ export class Service {
     if (!response.ok) throw new Error(`${name}: ${response.status} ${await response.text()}`);
   }
 
-  /** Where the provider redirects the browser after the user's choice. */
+  /** Where the provider redirects the browser after the user's choice: a person, or `"cancel"`. */
   async choose(page: string, choice: string): Promise<string> {
-    const response = await fetch(`${page}&choice=${choice}`, { redirect: "manual" });
+    const response = await fetch(page + (choice === "cancel" ? "&cancel=1" : `&choice=${choice}`), { redirect: "manual" });
     const to = response.headers.get("Location");
     if (!to) throw new Error(`the provider answers ${response.status}: ${await response.text()}`);
     return to;
