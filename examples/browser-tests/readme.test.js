@@ -1,8 +1,11 @@
 // The dashboard code in README.md and docs/dashboard.md, run as printed; only the service's address differs.
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { join } from "node:path";
 import { before, test } from "node:test";
-import { HARBOUR, Service, Visitor, launchBrowser, servePages, until } from "./harness.js";
+import { fileURLToPath } from "node:url";
+import { HARBOUR, Service, Visitor, launchBrowser, makeFolder, servePages, stage, until } from "./harness.js";
 
 const timeout = 600_000;
 const ADDRESS = "http://127.0.0.1:8080";
@@ -87,7 +90,10 @@ for (const [name, code] of [["with the client", blocks[0]], ["without a package"
     assert.deepEqual(told, []);
   });
 
-  for (const search of ["?code=member", "?code=member&state=", "?code=member&state=a-strangers"]) {
+  // The client leaves a code alone that has no `state` of its own.
+  const isClient = name === "with the client";
+  const strangers = isClient ? [`?code=member&state=bc_${"a".repeat(43)}`] : ["?code=member", "?code=member&state=", "?code=member&state=a-strangers"];
+  for (const search of strangers) {
     visit(`opening /callback${search}, a stranger's, signs nobody in`, async ({ visitor, hears, hasSignedNobodyIn }) => {
       await visitor.open(`/callback${search}`);
       await hears(/begin|begun/);
@@ -100,9 +106,9 @@ for (const [name, code] of [["with the client", blocks[0]], ["without a package"
     await begin(tab);
     await tab.getByRole("heading", { name: "Who do you want to sign in as?" }).waitFor();
     const asked = new URL(tab.url()).searchParams;
-    assert.match(asked.get("state"), /^[\w-]{43}$/);
+    assert.match(asked.get("state"), isClient ? /^bc_[\w-]{43}$/ : /^[\w-]{43}$/);
     assert.equal(asked.get("code_challenge_method"), "S256");
-    await tab.goto(`${asked.get("redirect_uri")}?code=member&state=wrong`);
+    await tab.goto(`${asked.get("redirect_uri")}?code=member&state=bc_wrong`);
     await hears(/begin|begun/);
     await hasSignedNobodyIn();
   });
@@ -127,3 +133,66 @@ for (const [name, code] of [["with the client", blocks[0]], ["without a package"
     await hasSignedNobodyIn();
   });
 }
+
+// The client's README has code for React. It is bundled as a project would bundle it.
+const sdk = fileURLToPath(new URL("../../sdk/web/", import.meta.url));
+const react = stage("sdk/web/README.md, React", async () => {
+  const [, code] = /^```[jt]sx\n([^]*?)^```$/m.exec(await readFile(join(sdk, "README.md"), "utf8"));
+  let bundle = "";
+  const origin = await servePages((path) => (path === "/bundle.js" ? bundle : `<!doctype html><html lang="en"><title>README</title><link rel="icon" href="data:,"><div id="root"></div><script src="/bundle.js"></script>`));
+  const service = await Service.start(`${origin}/callback`);
+  const entry = join(await makeFolder(), "readme.tsx");
+  await writeFile(entry, code.replaceAll("https://companion.example.org", service.url));
+  const { build } = createRequire(join(sdk, "package.json"))("esbuild");
+  const alias = Object.fromEntries(["index", "react", "tabs"].map((name) => [name === "index" ? "@bot-companion/web" : `@bot-companion/web/${name}`, join(sdk, "dist/esm", `${name}.js`)]));
+  const { outputFiles } = await build({ entryPoints: [entry], bundle: true, write: false, jsx: "automatic", alias, nodePaths: [join(sdk, "node_modules")], define: { "process.env.NODE_ENV": '"development"' } });
+  bundle = outputFiles[0].text;
+  return { service, origin };
+});
+const signInButton = (page) => page.getByRole("button", { name: "Sign in" });
+
+react.visit("signs in and comes back to the page where the user was", async (arrive) => {
+  const page = await (await arrive()).open("/servers?sort=name");
+  await signInButton(page).click();
+  await page.getByRole("link", { name: /\bowner · @/ }).click();
+  await page.getByText(HARBOUR.name, { exact: true }).waitFor();
+  assert.equal(new URL(page.url()).pathname + new URL(page.url()).search, "/servers?sort=name");
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await signInButton(page).waitFor();
+});
+
+react.visit("Cancel, Back, approve", async (arrive) => {
+  const page = await (await arrive()).open("/");
+  await signInButton(page).click();
+  await page.getByRole("link", { name: "Cancel" }).click();
+  await page.getByText("You did not allow the sign-in.").waitFor();
+  await page.goBack();
+  await page.getByRole("link", { name: /\bowner · @/ }).click();
+  await page.getByText(HARBOUR.name, { exact: true }).waitFor();
+});
+
+react.visit("a page's own code stays in its address", async (arrive, service) => {
+  const own = await service.as("member");
+  const before = (await own.get("/sessions")).length;
+  const page = await (await arrive()).open("/voucher?code=member");
+  await signInButton(page).waitFor();
+  assert.equal(new URL(page.url()).search, "?code=member");
+  assert.equal((await own.get("/sessions")).length, before);
+});
+
+react.visit("a sign-out without a network ends the session when there is one again", async (arrive, service) => {
+  const own = await service.as("manager");
+  const before = (await own.get("/sessions")).length;
+  const visitor = await arrive();
+  visitor.allow(/ERR_INTERNET_DISCONNECTED|uncaught: /);
+  const page = await visitor.open("/");
+  await signInButton(page).click();
+  await page.getByRole("link", { name: /\bmanager · @/ }).click();
+  await page.getByText(HARBOUR.name, { exact: true }).waitFor();
+  assert.equal((await own.get("/sessions")).length, before + 1);
+  await visitor.context.setOffline(true);
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await signInButton(page).waitFor();
+  await visitor.context.setOffline(false);
+  await until("the session has ended", async () => (await own.get("/sessions")).length === before);
+});

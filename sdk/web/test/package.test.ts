@@ -129,4 +129,10 @@ test("installed: `import` and `require` work, the core without React, and a proj
   // attw has looked at the other ways to resolve it.
   const options = ["--noEmit", "--strict", "--skipLibCheck", "--target", "ES2022", "--module", "NodeNext"];
   await run(bin("tsc"), [...options, "page.ts"], { cwd: work }).catch((error: { stdout: string }) => assert.fail(error.stdout));
+
+  // README.md's code for React, as printed.
+  for (const name of ["react-dom", "@types/react-dom"]) symlinkSync(join(folder, "node_modules", name), join(work, "node_modules", name));
+  const [, code] = /^```[jt]sx\n([^]*?)^```$/m.exec(read("README.md")) as unknown as [string, string];
+  writeFileSync(join(work, "readme.tsx"), code);
+  await run(bin("tsc"), [...options, "--jsx", "react-jsx", "readme.tsx"], { cwd: work }).catch((error: { stdout: string }) => assert.fail(error.stdout));
 });
