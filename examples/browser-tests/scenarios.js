@@ -128,7 +128,7 @@ export function drive(name, start, more = () => undefined, differences = {}) {
     const own = await service.as("member");
     const before = (await own.get("/sessions")).length;
     const page = await (await arrive()).open(path);
-    await comeBackWith(page, () => ({ code: "member", state: "wrong" }));
+    await comeBackWith(page, () => ({ code: "member", state: "bc_wrong" }));
     await problem(page, "didn't start on this page").waitFor();
     await isSignedOut(page);
     await page.reload();
@@ -136,16 +136,46 @@ export function drive(name, start, more = () => undefined, differences = {}) {
     assert.equal((await own.get("/sessions")).length, before, "the code was not used");
   });
 
-  for (const address of ["?code=member", "?code=member&state=", "?code=member&state=a-strangers"].map((query) => callback + query)) {
-    visit(`opening ${address}, a stranger's, signs nobody in`, async (arrive, service) => {
+  visit("Cancel, Back, approve: the user is signed in", async (arrive, service) => {
+    const { user } = await service.as("member");
+    const page = await (await arrive()).open(path);
+    await signInButton(page).click();
+    await page.getByRole("link", { name: "Cancel" }).click();
+    await problem(page, "You cancelled the sign-in.").waitFor();
+    await page.goBack();
+    await choose(page, "member");
+    await isSignedIn(page, user.name);
+  });
+
+  for (const query of ["?code=member", "?code=member&state=", "?code=member&state=a-strangers", `?code=member&state=bc_${"a".repeat(43)}`]) {
+    visit(`opening ${callback}${query}, a stranger's, signs nobody in`, async (arrive, service) => {
       const own = await service.as("member");
       const before = (await own.get("/sessions")).length;
-      const page = await (await arrive()).open(address);
-      await problem(page, "didn't start on this page").waitFor();
+      const page = await (await arrive()).open(callback + query);
+      // A code without a `state` of the client's kind is the page's own, so there is nothing to tell.
+      if (query.includes("bc_")) await problem(page, "didn't start on this page").waitFor();
       await isSignedOut(page);
       assert.equal((await own.get("/sessions")).length, before, "the code was not used");
     });
   }
+
+  visit("eight tabs share one stream, and another one takes over when its tab is closed", async (arrive, service) => {
+    const visitor = await arrive();
+    const streams = [];
+    visitor.context.on("request", (request) => /\/live$/.test(new URL(request.url()).pathname) && streams.push(request.frame().page()));
+    const first = await visitor.open(path);
+    await signIn(first, "owner");
+    await servers(first).getByText(HARBOUR.name).waitFor();
+    const tabs = [];
+    for (let opened = 0; opened < 7; opened += 1) tabs.push(await visitor.open(path));
+    // Over HTTP/1.1, seven streams would leave no connection for the last tab's reads.
+    for (const tab of tabs) await servers(tab).getByText(HARBOUR.name).waitFor();
+    assert.deepEqual(streams.filter((page) => page !== first), []);
+    await first.close();
+    await until("another tab has the stream", () => streams.some((page) => page !== first));
+    await service.control("POST", "end-sessions/owner");
+    for (const tab of tabs) await isSignedOut(tab);
+  });
 
   visit("a stranger's callback does not replace who is signed in", async (arrive, service) => {
     const { user } = await service.as("owner");
@@ -153,7 +183,7 @@ export function drive(name, start, more = () => undefined, differences = {}) {
     const page = await visitor.open(path);
     await signIn(page, "owner");
     await isSignedIn(page, user.name);
-    await page.goto(`${example.origin}${callback}?code=member&state=a-strangers`);
+    await page.goto(`${example.origin}${callback}?code=member&state=bc_strangers`);
     await strangersCallback(page).waitFor();
     await isSignedIn(page, user.name);
   });

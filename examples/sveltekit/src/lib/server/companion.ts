@@ -7,4 +7,6 @@ export const serviceUrl = env.COMPANION_URL ?? "http://127.0.0.1:8080";
 export const companion = createServerCompanion({
   url: serviceUrl,
   redirectUri: `${env.ORIGIN ?? "http://localhost:5173"}/callback`,
+  // A sign-in that fails leads here, with `?sign_in_error=…`, which the layout explains.
+  failureRedirect: "/",
 });
