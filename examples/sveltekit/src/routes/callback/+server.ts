@@ -1,4 +1,5 @@
 import { companion } from "$lib/server/companion";
+import type { RequestHandler } from "./$types";
 
 /** The provider redirects the user here. Only completes a sign-in that this browser started; any other code is ignored. */
-export const GET = ({ request }) => companion.callback(request);
+export const GET: RequestHandler = ({ request }) => companion.callback(request);

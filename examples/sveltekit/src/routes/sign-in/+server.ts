@@ -1,3 +1,4 @@
 import { companion } from "$lib/server/companion";
+import type { RequestHandler } from "./$types";
 
-export const GET = ({ request }) => companion.signIn(request);
+export const GET: RequestHandler = ({ request }) => companion.signIn(request);
