@@ -1,4 +1,4 @@
-// The client of a page: sign-in, session, reads and live changes.
+// The browser client: sign-in, session, reads and live updates.
 import { CODE_LIFE, type Call, type Fetch, call, isSignInAgain, sleep, updatedAt } from "./call.js";
 import { CompanionError } from "./errors.js";
 import { Live, type LiveListener, isPrivate } from "./live.js";
@@ -18,29 +18,29 @@ export type { Share } from "./tabs.js";
 export type * from "./types.js";
 
 export interface CompanionOptions {
-  /** The service's address. */
+  /** The service's URL. */
   url: string;
-  /** Where to keep the session: `"local"` (all tabs, the default), `"session"` (one tab, survives a reload), `"memory"` (until a reload), or your own storage. */
+  /** Where to keep the session: `"local"` (all tabs, the default), `"session"` (one tab, survives a reload), `"memory"` (until a reload), or your own. */
   storage?: "local" | "session" | "memory" | SessionStorage | undefined;
   /** Replaces the global `fetch`. */
   fetch?: Fetch | undefined;
-  /** `shareTabs` of `@bot-companion/web/tabs`: tabs then share one live stream. */
+  /** Pass `shareTabs` from `@bot-companion/web/tabs` to share one live stream among all tabs. */
   tabs?: ((page: Window & typeof globalThis) => Share) | undefined;
 }
 
 export interface SignedIn {
   user: User;
-  /** Where the user was, or what was passed to `signIn`: always a path on this origin. */
+  /** The page to go back to: the `returnTo` of `signIn`, or where the user was. Always a path on this origin. */
   returnTo: string;
 }
 
-/** The result of `watch`. After a failed read, `data` is from the previous one. */
+/** What `watch` reports. If a read fails, `data` is from the last one that worked. */
 export interface Reading<T> {
   readonly data: T | undefined;
   readonly error: CompanionError | undefined;
   readonly loading: boolean;
-  /** When the service got `data`, as milliseconds since 1970: for guilds, from the provider. Known if `read` returns what one of the
-   * client's reads returned. */
+  /** When the service got `data` (guilds come from the provider), in milliseconds since 1970. `undefined` if `read` returns anything
+   * other than the result of one of the client's reads. */
   readonly updatedAt: number | undefined;
 }
 
@@ -51,49 +51,50 @@ export interface Watch {
 }
 
 export interface Companion extends Reads {
-  /** Leaves for the provider's page; what stands behind an `await` may still run. The user comes back to `returnTo` (here, if not
-   * given) by way of `handleCallback`. */
+  /** Goes to the provider's page. Code after an `await` may still run. After `handleCallback`, the user returns to `returnTo`, by
+   * default the current page. */
   signIn(options?: { returnTo?: string | undefined; signal?: AbortSignal | undefined }): Promise<void>;
-  /** On the redirect address's page: completes the sign-in. `null`, and the address stays as it is, unless it has a `state` of this
-   * client. May be called twice. */
+  /** Completes the sign-in on the page at the redirect URL. If the URL has no `state` from this client, returns `null` and leaves the
+   * URL alone. Safe to call twice. */
   handleCallback(location?: { href: string }): Promise<SignedIn | null>;
-  /** The signed-in user. The same object until that changes. */
+  /** The signed-in user and their token. Returns the same object until the session changes. */
   session(): Session | null;
-  /** Listens for changes from any tab. Returns a function that removes the listener. */
+  /** Calls the listener when someone signs in or out, in any tab. Returns a function that removes the listener. */
   onSession(listener: SessionListener): () => void;
-  /** Ends this session: here at once, at the service as soon as it answers. If it can't be reached, this throws, and the client tries
-   * again when the browser is online, and on the next page. */
+  /** Signs out here at once, then ends the session at the service. If the service can't be reached, this throws, and the client
+   * retries when the browser is back online, and on the next page. */
   signOut(): Promise<void>;
-  /** Ends all sessions of the user. If it fails, nothing has changed here. */
+  /** Ends all of the user's sessions. If this throws, the user is still signed in here. */
   signOutEverywhere(): Promise<void>;
-  /** Calls back with the topics to reload, starting with all of them. Returns a function that removes the listener. */
+  /** Calls the listener with the topics that have changed, first with all of them. Returns a function that removes the listener. */
   live(listener: LiveListener, options?: { signal?: AbortSignal | undefined }): () => void;
-  /** Reads now, whenever the topic changes (after a random part of `jitter`, 2,000 ms, and past the browser's cache), and when
-   * someone signs in or out. */
+  /** Reads now, whenever the topic changes, and when someone signs in or out. Bypasses the browser's cache. After a change, waits for a
+   * random time of up to `jitter` (default: 2,000 ms). */
   watch<T>(
     topic: Topic,
     read: (options: ReadOptions) => Promise<T>,
     listener: (reading: Reading<T>) => void,
     options?: { signal?: AbortSignal | undefined; jitter?: number | undefined },
   ): Watch;
-  /** Releases everything, as if the page were closed. The session stays. */
+  /** Closes streams and removes listeners. The user stays signed in. */
   close(): void;
 }
 
-interface Begun {
+/** A sign-in that this tab has started. */
+interface PendingSignIn {
   state: string;
   url: string;
   verifier: string;
   returnTo: string;
 }
 
-/** Tells this client's `state` from those of other sign-ins on the same site. */
-const MARK = "bc_";
-const BEGUN = "bot-companion:sign-in";
-/** Sign-ins that one tab remembers, and sign-outs that wait for the service. */
-const MOST = 5;
-/** Milliseconds. */
-const SIGN_OUT_AGAIN = 30_000;
+/** Marks this client's `state`, because the site may have other kinds of sign-in. */
+const STATE_PREFIX = "bc_";
+const PENDING_KEY = "bot-companion:sign-in";
+/** How many started sign-ins and unfinished sign-outs to remember. */
+const MAX_PENDING = 5;
+/** In milliseconds. */
+const SIGN_OUT_RETRY = 30_000;
 
 const isOver = (error: unknown): boolean => (error as CompanionError).code === "token_invalid";
 
@@ -101,7 +102,7 @@ export function createCompanion(options: CompanionOptions): Companion {
   const url = options.url.replace(/\/+$/, "");
   const fetch: Fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, { credentials: "omit", ...init }));
   const key = `bot-companion:${url}`;
-  // On a server there is no page, so nothing is stored and nobody is signed in.
+  // On a server there is no page, so nothing is stored and no one is signed in.
   const page = typeof window === "undefined" ? undefined : window;
 
   const { storage = "local" } = options;
@@ -111,14 +112,14 @@ export function createCompanion(options: CompanionOptions): Companion {
     else if (storage === "local") store = page?.localStorage;
     else if (storage === "session") store = page?.sessionStorage;
   } catch {
-    // Forbidden by the browser, so keep it in memory.
+    // The browser blocks it, so keep the session in memory.
   }
 
   const kept = reliable(store);
   const channel = page && "BroadcastChannel" in page ? new page.BroadcastChannel(key) : undefined;
   let closed = false;
   const tell = (message: Message) => {
-    // A closed channel throws; what is still under way may end a session.
+    // A closed channel throws, and a pending call can still end the session.
     if (!closed) channel?.postMessage(message);
   };
   const sessions = new SessionStore(key, kept, tell);
@@ -132,10 +133,10 @@ export function createCompanion(options: CompanionOptions): Companion {
     };
   }
 
-  /** The tokens whose sessions the user has ended here, but not yet the service. */
+  /** Tokens of sessions that have ended here but not yet at the service. */
   const ending = `${key}:ending`;
   const endings = (): string[] => kept.getItem(ending)?.split(" ") ?? [];
-  const setEndings = (tokens: string[]) => (tokens.length ? kept.setItem(ending, tokens.slice(-MOST).join(" ")) : kept.removeItem(ending));
+  const setEndings = (tokens: string[]) => (tokens.length ? kept.setItem(ending, tokens.slice(-MAX_PENDING).join(" ")) : kept.removeItem(ending));
   let timer: ReturnType<typeof setTimeout> | undefined;
   const endAtService = async (token: string) => {
     try {
@@ -143,7 +144,7 @@ export function createCompanion(options: CompanionOptions): Companion {
     } catch (error) {
       if (!isOver(error)) {
         clearTimeout(timer);
-        if (!closed) timer = setTimeout(endAll, SIGN_OUT_AGAIN);
+        if (!closed) timer = setTimeout(endAll, SIGN_OUT_RETRY);
         throw error;
       }
     }
@@ -154,12 +155,12 @@ export function createCompanion(options: CompanionOptions): Companion {
   };
   endAll();
 
-  // A page from the back/forward cache has missed all changes.
+  // A page restored from the back/forward cache has missed all changes.
   const events = { storage: look, pageshow: look, online: endAll };
   for (const [name, heard] of Object.entries(events)) page?.addEventListener(name, heard);
 
   async function authorized<T>(path: string, request: Call, { token } = sessions.get() ?? { token: "" }): Promise<T> {
-    if (!token) throw new CompanionError("token_missing", "Nobody is signed in.");
+    if (!token) throw new CompanionError("token_missing", "No one is signed in.");
     try {
       return await call<T>(fetch, url + path, { ...request, headers: { ...request.headers, Token: token } });
     } catch (error) {
@@ -169,47 +170,46 @@ export function createCompanion(options: CompanionOptions): Companion {
   }
   const reads = makeReads((path, request, token) => (token ? authorized(path, request) : call(fetch, url + path, request)));
 
-  /** The callback that this page has handled, until it is left or the session ends: a second effect gets the same. */
+  /** The result of this page's callback, for React's second effect. Kept until the session ends or the next sign-in starts. */
   let handled: { addresses: string[]; result: Promise<SignedIn> } | undefined;
   sessions.on((session) => {
     if (!session) handled = undefined;
   });
 
-  /** The sign-ins that this tab has begun. */
-  const readBegun = (): Begun[] => {
+  const readPending = (): PendingSignIn[] => {
     try {
-      return JSON.parse(page?.sessionStorage.getItem(BEGUN) ?? "[]") as Begun[];
+      return JSON.parse(page?.sessionStorage.getItem(PENDING_KEY) ?? "[]") as PendingSignIn[];
     } catch {
-      // Without the storage nothing was begun here.
+      // Storage is blocked or damaged, so there's no sign-in to finish.
       return [];
     }
   };
-  const setBegun = (all: Begun[]) =>
-    all.length ? page?.sessionStorage.setItem(BEGUN, JSON.stringify(all.slice(-MOST))) : page?.sessionStorage.removeItem(BEGUN);
+  const setPending = (all: PendingSignIn[]) =>
+    all.length ? page?.sessionStorage.setItem(PENDING_KEY, JSON.stringify(all.slice(-MAX_PENDING))) : page?.sessionStorage.removeItem(PENDING_KEY);
 
-  /** Runs without a wait until the code is sent: no second call can come first. */
-  async function finish(begun: Begun | undefined, code: string | null, problem: string | null): Promise<SignedIn> {
-    if (!begun) throw new CompanionError("state_mismatch", "This sign-in was not begun here. Sign in again.");
-    const others = readBegun().filter(({ state }) => state !== begun.state);
-    const returnTo = safePath(begun.returnTo);
+  /** Has no `await` before the code is sent, so that a second call can't send it too. */
+  async function finish(pending: PendingSignIn | undefined, code: string | null, problem: string | null): Promise<SignedIn> {
+    if (!pending) throw new CompanionError("state_mismatch", "This sign-in didn't start in this tab. Sign in again.");
+    const others = readPending().filter(({ state }) => state !== pending.state);
+    const returnTo = safePath(pending.returnTo);
     try {
       if (problem || !code) {
         throw problem === "access_denied"
-          ? new CompanionError(problem, "You did not allow the sign-in.")
-          : new CompanionError("idp_error", `The sign-in failed at the provider: ${problem}.`);
+          ? new CompanionError(problem, "You cancelled the sign-in.")
+          : new CompanionError("idp_error", `The sign-in failed at the provider: ${problem || "no code"}.`);
       }
-      setBegun(others);
+      setPending(others);
       const { token, user } = await call<NewSession>(fetch, `${url}/auth`, {
         method: "POST",
-        headers: { "Idp-Code": code, "Idp-Code-Verifier": begun.verifier },
+        headers: { "Idp-Code": code, "Idp-Code-Verifier": pending.verifier },
         again: isSignInAgain,
         patience: CODE_LIFE,
       });
       sessions.set({ token, user });
       return { user, returnTo };
     } catch (error) {
-      // The user may go back and choose again.
-      setBegun([...others, begun]);
+      // The user can go back and choose again.
+      setPending([...others, pending]);
       throw Object.assign(error as CompanionError, { returnTo });
     }
   }
@@ -218,20 +218,20 @@ export function createCompanion(options: CompanionOptions): Companion {
     ...reads,
 
     async signIn({ returnTo, signal } = {}) {
-      if (!page) throw new CompanionError("unsupported", "Only a page can sign in.");
+      if (!page) throw new CompanionError("unsupported", "signIn() only works in a browser.");
       const { pathname, search, hash } = page.location;
-      const state = MARK + random();
-      const begun: Begun = { state, url, verifier: random(), returnTo: safePath(returnTo ?? pathname + search + hash) };
+      const state = STATE_PREFIX + random();
+      const pending: PendingSignIn = { state, url, verifier: random(), returnTo: safePath(returnTo ?? pathname + search + hash) };
       const settings = await call<SignInOptions>(fetch, `${url}/auth`, { signal });
-      // The user would come back to a page that knows nothing of this sign-in.
+      // The user would come back to another site, which can't finish this sign-in.
       if (new URL(settings.redirect_uri).origin !== page.location.origin) {
-        throw new CompanionError("redirect_uri_unknown", `The service has no redirect address for ${page.location.origin}.`);
+        throw new CompanionError("redirect_uri_unknown", `${page.location.origin} isn't in the service's idp.redirect_uri.`);
       }
-      const to = await authorizePage(settings, state, begun.verifier);
+      const to = await authorizePage(settings, state, pending.verifier);
       try {
-        setBegun([...readBegun(), begun]);
+        setPending([...readPending(), pending]);
       } catch (cause) {
-        throw new CompanionError("unsupported", "The browser keeps nothing for this page, so nobody can sign in.", { cause });
+        throw new CompanionError("unsupported", "This browser blocks storage for this page, so you can't sign in.", { cause });
       }
       handled = undefined;
       page.location.assign(to);
@@ -243,14 +243,14 @@ export function createCompanion(options: CompanionOptions): Companion {
       const address = new URL(href);
       const { searchParams } = address;
       const [code, state, error] = ["code", "state", "error"].map((name) => searchParams.get(name)) as [string | null, string | null, string | null];
-      const begun = readBegun().find((each) => each.state === state);
-      // Another `code` is the page's own; another client's sign-in is for that one.
-      if (!state?.startsWith(MARK) || (begun && begun.url !== url) || (code ?? error) === null) return null;
+      const pending = readPending().find((each) => each.state === state);
+      // The page can have its own `code`, and another client on this page its own sign-in.
+      if (!state?.startsWith(STATE_PREFIX) || (pending && pending.url !== url) || (code ?? error) === null) return null;
       for (const name of ["code", "state", "error", "error_description", "error_uri"]) searchParams.delete(name);
-      // Not in the history, not in a `Referer`, and not sent again by a reload.
+      // Keeps the code out of the history and `Referer`, and a reload from sending it again.
       if (page?.location.href === href) page.history.replaceState(page.history.state, "", address.href);
-      const result = finish(begun, code, error);
-      // A router may still have the address as it was.
+      const result = finish(pending, code, error);
+      // A router may still pass the original URL.
       handled = { addresses: [href, address.href], result };
       return result;
     },
@@ -311,7 +311,7 @@ export function createCompanion(options: CompanionOptions): Companion {
           } catch (cause) {
             error = cause instanceof CompanionError ? cause : new CompanionError("bad_answer", String(cause), { cause });
           }
-          // Another read goes on, or none.
+          // A newer read has replaced this one, or it was stopped.
           if (own.aborted) return;
           if (!again) running = undefined;
           listener({ data, error, loading: false, updatedAt: updatedAt(data) });
@@ -319,7 +319,7 @@ export function createCompanion(options: CompanionOptions): Companion {
           fresh = false;
         } while (again && !own.aborted);
       };
-      const begin = () => {
+      const start = () => {
         running?.abort();
         running = undefined;
         if (!isMine || sessions.get()) void load(false);
@@ -329,12 +329,12 @@ export function createCompanion(options: CompanionOptions): Companion {
         ? sessions.on((session) => {
             data = undefined;
             listener({ data, error: undefined, loading: !!session, updatedAt: undefined });
-            begin();
+            start();
           })
         : undefined;
       const unlive = live.add((topics) => {
         if (!topics.includes(topic) || (isMine && !sessions.get())) return;
-        // A read that is under way may have come too early; one that waits has not.
+        // A read in progress may have missed the change, so read once more.
         if (running) again = true;
         else void load(true);
       }, false);
@@ -345,7 +345,7 @@ export function createCompanion(options: CompanionOptions): Companion {
         running?.abort();
       };
       signal?.addEventListener("abort", stop, { once: true });
-      begin();
+      start();
       return {
         stop,
         reload({ fresh = false } = {}) {

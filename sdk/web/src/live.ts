@@ -1,4 +1,4 @@
-// The stream of changes, reopened whenever it is lost.
+// The live stream, reopened whenever it is lost.
 import { type Fetch, failure, send, sleep } from "./call.js";
 import { CompanionError } from "./errors.js";
 import type { Session, SessionStore } from "./session.js";
@@ -9,7 +9,7 @@ export type LiveListener = (topics: Topic[]) => void;
 
 const PUBLIC: Topic[] = ["status", "team", "feedback", "stats"];
 const PRIVATE: Topic[] = ["guilds", "sessions", "me"];
-/** The service sends a comment every 15 seconds. */
+/** How long to wait for data, in milliseconds. The service sends a comment every 15 seconds. */
 const SILENCE = 50_000;
 const LONGEST_WAIT = 60_000;
 
@@ -19,20 +19,20 @@ export class Live {
   readonly #listeners = new Set<LiveListener>();
   #stop: AbortController | undefined;
   #retry = 3000;
-  /** Whether a stream is open, or another tab has it: a new listener then waits for no first event. */
+  /** Whether this tab or the leading tab has an open stream. If so, a new listener is called at once. */
   #open = false;
 
   constructor(
     readonly fetch: Fetch,
     readonly url: string,
     readonly sessions: SessionStore,
-    /** How tabs share a stream, if they do. */
+    /** Shares the stream among tabs, if the page wants that. */
     private share: Share | undefined,
-    /** Whether all tabs have the same session. Tabs with sessions of their own only share what nobody needs to sign in for. */
+    /** Whether all tabs have the same session. If not, they only share the public stream. */
     readonly isSame: boolean,
   ) {}
 
-  /** `first`: with every topic to begin with, as its own stream would have it. */
+  /** With `first`, the listener is called with all topics, even if the stream is already open. */
   add(listener: LiveListener, first: boolean): () => void {
     const own: LiveListener = (topics) => listener(topics);
     this.#listeners.add(own);
@@ -58,14 +58,14 @@ export class Live {
 
   #tell(topics: Topic[], listeners: Iterable<LiveListener> = this.#listeners): void {
     for (const listener of listeners) {
-      // A listener that throws disturbs neither the others nor the stream.
+      // In a microtask, so that a listener that throws stops neither the others nor the stream.
       queueMicrotask(() => {
         if (this.#listeners.has(listener)) listener([...topics]);
       });
     }
   }
 
-  /** Keeps a stream open until the signal aborts: another one for each session. */
+  /** Keeps a stream open until the signal aborts, and switches to a new one when the session changes. */
   async #run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       const own = follow(signal);
@@ -73,7 +73,7 @@ export class Live {
       const session = this.sessions.get();
       const lead = (say: (topics: Topic[]) => void) => this.#hold(session, own.signal, say);
       try {
-        // Named by the user, so that tabs of different users never share, not even while they hear of a sign-in one after the other.
+        // The name contains the user, so that tabs of different users never share, not even while a sign-in spreads from tab to tab.
         if (this.share && (this.isSame || !session)) {
           await this.share(
             `${this.sessions.key}:live:${session?.user.id ?? ""}`,
@@ -86,7 +86,7 @@ export class Live {
           );
         } else await lead(() => undefined);
       } catch {
-        // An abort ended it; or sharing does not work here.
+        // Either an abort, or sharing doesn't work here.
         if (!own.signal.aborted) this.share = undefined;
       }
       forget();
@@ -149,13 +149,13 @@ export class Live {
       }
     } finally {
       clearTimeout(watchdog);
-      // Whatever ended it, no connection stays open.
+      // Never leaves a connection open.
       lost.abort();
     }
   }
 }
 
-/** Aborts with the signal, or before. */
+/** A controller that aborts when the signal does. It can also be aborted earlier. */
 function follow(signal: AbortSignal): AbortController {
   const own = new AbortController();
   const abort = () => own.abort();

@@ -1,26 +1,26 @@
 "use client";
-// React hooks for the client. Components that use the same hook share one read.
+// React hooks. Components that use the same hook share one read.
 import { type ReactElement, type ReactNode, createContext, createElement, useContext, useEffect, useMemo, useRef, useSyncExternalStore } from "react";
 import type { Companion, CompanionError, FeedbackEntry, Guild, InvitableGuild, LiveListener, Me, ReadOptions, Reading, SessionEnd, SessionEntry, Stats, Status, TeamMember, Topic, User, Watch } from "./index.js";
 
 const Context = createContext<Companion | null>(null);
 
 export interface CompanionProviderProps {
-  /** Created once, outside any component: `createCompanion({ url })`. */
+  /** Create it once, outside any component: `createCompanion({ url })`. */
   companion: Companion;
-  /** Goes to a path of your site after a sign-in, for example your router's `replace`. By default the address is replaced, and routers
-   * that listen for `popstate` follow. */
+  /** Goes to a path on your site after a sign-in, for example your router's `replace`. By default, the URL is replaced, and routers that
+   * listen for `popstate` follow. */
   navigate?: ((to: string) => void) | undefined;
   children?: ReactNode;
 }
 
-function replaceAddress(to: string): void {
+function replaceUrl(to: string): void {
   history.replaceState(history.state, "", to);
   dispatchEvent(new PopStateEvent("popstate", { state: history.state }));
 }
 
-/** Completes sign-ins, on whichever page they end, and brings the user back to where they were. */
-export function CompanionProvider({ companion, navigate = replaceAddress, children }: CompanionProviderProps): ReactElement {
+/** Completes sign-ins on any page, and takes the user back to where they were. */
+export function CompanionProvider({ companion, navigate = replaceUrl, children }: CompanionProviderProps): ReactElement {
   const go = useRef(navigate);
   useEffect(() => {
     go.current = navigate;
@@ -32,18 +32,18 @@ export function CompanionProvider({ companion, navigate = replaceAddress, childr
 /** The client passed to the provider. */
 export function useCompanion(): Companion {
   const companion = useContext(Context);
-  if (!companion) throw new Error("Put a <CompanionProvider> around this component.");
+  if (!companion) throw new Error("Wrap this component in a <CompanionProvider>.");
   return companion;
 }
 
 /** Who is signed in. */
 export interface SessionState {
-  /** False while a sign-in is being completed, during server rendering, and in the first render: show neither "Sign in" nor a name. */
+  /** False during server rendering, in the first render, and while a sign-in is being completed. Show neither "Sign in" nor a name yet. */
   readonly isLoaded: boolean;
   readonly user: User | null;
-  /** Why the sign-in that ended on this page failed, until the next one begins or somebody is signed in. */
+  /** Why the last sign-in failed. Cleared when someone signs in. */
   readonly error: CompanionError | undefined;
-  /** Why the session that this page has shown is over, until somebody is signed in. */
+  /** Why the session ended. Cleared when someone signs in. */
   readonly reason: SessionEnd | undefined;
 }
 
@@ -66,7 +66,7 @@ function makeVisit(companion: Companion): Visit {
   companion.onSession((session, reason) => set({ user: session?.user ?? null, reason, error: session ? undefined : state.error }));
   return {
     async arrive(navigate) {
-      // Strict mode's second effect, while the first is at work.
+      // Strict mode's second effect, while the first is still running.
       if (isArriving) return;
       isArriving = true;
       let error: CompanionError | undefined;
@@ -102,23 +102,23 @@ function visitOf(companion: Companion): Visit {
 
 const loading = () => LOADING;
 
-/** Who is signed in, in every tab; whether that is known yet; why a sign-in failed, or a session ended. */
+/** Whether the session has loaded, who is signed in, and why a sign-in failed or a session ended. The same in every tab. */
 export function useSession(): SessionState {
   const visit = visitOf(useCompanion());
   return useSyncExternalStore(visit.subscribe, visit.get, loading);
 }
 
-const nobody = () => null;
+const noSession = () => null;
 
-/** The signed-in user, in every tab; `null` for nobody, and during server rendering. */
+/** The signed-in user, the same in every tab. `null` if no one is signed in, and during server rendering. */
 export function useUser(): User | null {
   const companion = useCompanion();
-  return useSyncExternalStore(companion.onSession, () => companion.session(), nobody)?.user ?? null;
+  return useSyncExternalStore(companion.onSession, () => companion.session(), noSession)?.user ?? null;
 }
 
-/** `data`, `error`, `loading` and `updatedAt`, and a way to reload. */
+/** What a hook returns: `data`, `error`, `loading`, `updatedAt` and `reload`. */
 export interface LiveReading<T> extends Reading<T> {
-  /** Reads now; with `fresh`, the provider is asked first. */
+  /** Reads again now. With `fresh`, the service asks the provider first. */
   reload(options?: { fresh?: boolean }): void;
 }
 
@@ -140,7 +140,7 @@ function makeStore<T>(companion: Companion, topic: Topic, read: (options: ReadOp
   let state = blank();
   return {
     get: () => {
-      // Someone may have signed in or out while nobody watched.
+      // Someone may have signed in or out while no component was subscribed.
       if (!watch && isMine && state.loading !== (companion.session() !== null)) state = blank();
       return state;
     },
@@ -153,12 +153,12 @@ function makeStore<T>(companion: Companion, topic: Topic, read: (options: ReadOp
       });
       return () => {
         listeners.delete(own);
-        // Strict mode subscribes again at once; that needs no second read.
+        // Wait, because strict mode subscribes again at once, and must not cause a second read.
         queueMicrotask(() => {
           if (listeners.size || !watch) return;
           watch.stop();
           watch = undefined;
-          // What the next one sees may be another user's.
+          // The next subscriber may be another user.
           state = blank();
           unused();
         });
@@ -167,8 +167,8 @@ function makeStore<T>(companion: Companion, topic: Topic, read: (options: ReadOp
   };
 }
 
-/** A page that shows guild after guild keeps the stores of the latest. */
-const MOST_STORES = 100;
+/** A page that shows one guild after another only keeps the most recent. */
+const MAX_STORES = 100;
 const known = new WeakMap<Companion, Map<string, Store<unknown>>>();
 
 function storeOf<T>(companion: Companion, name: string, topic: Topic, read: Read<T>): Store<T> {
@@ -178,46 +178,46 @@ function storeOf<T>(companion: Companion, name: string, topic: Topic, read: Read
   if (found) return found;
   const all = stores;
   const store = makeStore(companion, topic, read(companion), () => all.get(name) === store && all.delete(name));
-  // Rendered, but perhaps never mounted, so nothing else would remove it.
+  // A component that renders but never mounts leaves its store behind, so drop the oldest.
   for (const oldest of all.keys()) {
-    if (all.size < MOST_STORES) break;
+    if (all.size < MAX_STORES) break;
     all.delete(oldest);
   }
   all.set(name, store as Store<unknown>);
   return store;
 }
 
-// While a server renders, and for the first render in the page, which must be the same.
+// For server rendering, and for the first render in the browser, which must match it.
 const waiting: LiveReading<never> = { data: undefined, error: undefined, updatedAt: undefined, loading: true, reload: () => undefined };
 const wait = () => waiting;
 
 function useRead<T>(name: string, topic: Topic, read: Read<T>): LiveReading<T> {
   const companion = useCompanion();
-  // The name stands for what is read.
+  // `read` is a new function each time; the name identifies it.
   const store = useMemo(() => storeOf(companion, name, topic, read), [companion, name]);
   return useSyncExternalStore(store.subscribe, store.get, wait);
 }
 
-/** The user, the session and the permissions from the team, kept up to date. */
+/** The user, their session and their team permissions, kept up to date. */
 export const useMe = (): LiveReading<Me> => useRead("me", "me", ({ me }) => me);
-/** The user's guilds, kept up to date. If nobody is signed in, there is no `data`, and it isn't `loading`. */
+/** The user's guilds, kept up to date. If no one is signed in, there's no `data`, and `loading` is false. */
 export const useGuilds = (): LiveReading<Guild[]> => useRead("guilds", "guilds", ({ guilds }) => guilds);
-/** One of the user's guilds, kept up to date; the error `guild_not_found` if there is none for this user. */
+/** One of the user's guilds, kept up to date. The error is `guild_not_found` if the user doesn't share it with the bot. */
 export const useGuild = (id: string): LiveReading<Guild> => useRead(`guild:${id}`, "guilds", ({ guild }) => (options) => guild(id, options));
-/** Guilds that the user could add the bot to, kept up to date. */
+/** Guilds the user can add the bot to, kept up to date. */
 export const useInvitableGuilds = (): LiveReading<InvitableGuild[]> => useRead("invitable", "guilds", ({ invitableGuilds }) => invitableGuilds);
-/** The user's sessions, on all devices, kept up to date. */
+/** The user's sessions on all devices, kept up to date. */
 export const useSessions = (): LiveReading<SessionEntry[]> => useRead("sessions", "sessions", ({ sessions }) => sessions);
-/** The status of service and bot, kept up to date. */
+/** The status of the service and the bot, kept up to date. */
 export const useStatus = (): LiveReading<Status> => useRead("status", "status", ({ status }) => status);
 /** The bot's team, kept up to date. */
 export const useTeam = (): LiveReading<TeamMember[]> => useRead("team", "team", ({ team }) => team);
-/** What people say about the bot, kept up to date. */
+/** User feedback about the bot, kept up to date. */
 export const useFeedback = (): LiveReading<FeedbackEntry[]> => useRead("feedback", "feedback", ({ feedback }) => feedback);
-/** The bot's numbers, kept up to date. */
+/** The bot's statistics, kept up to date. */
 export const useStats = (): LiveReading<Stats> => useRead("stats", "stats", ({ stats }) => stats);
 
-/** Calls the listener with the topics that have changed while the component is mounted, starting with all. */
+/** While the component is mounted, calls the listener with the topics that have changed, first with all of them. */
 export function useLive(listener: LiveListener): void {
   const companion = useCompanion();
   const latest = useRef(listener);

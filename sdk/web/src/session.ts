@@ -1,4 +1,4 @@
-// The session of this browser: kept in a storage, and the same in every tab that shares it.
+// This browser's session: kept in a storage, and the same in every tab that shares the storage.
 import type { User } from "./types.js";
 
 export interface Session {
@@ -6,28 +6,28 @@ export interface Session {
   readonly user: User;
 }
 
-/** Why nobody is signed in any more: `signed_out`: the user signed out, in any tab; `ended`: the service ended the session, because it
- * expired, was ended from another device, or the user was blocked. */
+/** Why the session ended. `signed_out`: the user signed out, in any tab. `ended`: the service ended it, because it expired, was ended
+ * from another device, or the user was blocked. */
 export type SessionEnd = "signed_out" | "ended";
 
 export type SessionListener = (session: Session | null, reason: SessionEnd | undefined) => void;
 
-/** What a session is kept in; `localStorage` and `sessionStorage` are such. */
+/** Where the session is kept, for example `localStorage` or `sessionStorage`. */
 export interface SessionStorage {
   getItem(key: string): string | null;
   setItem(key: string, value: string): void;
   removeItem(key: string): void;
 }
 
-/** Messages between tabs. Never a token: a tab that may know it reads it from the storage. */
+/** Messages between tabs. They never contain a token: tabs read it from their storage. */
 export interface Message {
-  /** Read the storage again. */
+  /** The stored session has changed. */
   session?: true;
-  /** All sessions of the user with this id are over. */
+  /** All sessions of the user with this ID have ended. */
   ended?: string;
 }
 
-/** A storage that never throws: what it refuses lives as long as the page. */
+/** A storage that never throws. What can't be stored is kept in memory, as long as the page is open. */
 export function reliable(storage: SessionStorage | undefined): SessionStorage {
   const memory = new Map<string, string>();
   return {
@@ -43,7 +43,7 @@ export function reliable(storage: SessionStorage | undefined): SessionStorage {
       try {
         (storage as SessionStorage).setItem(key, value);
       } catch {
-        // There is none, or it's full or forbidden.
+        // It's missing, full or blocked.
         memory.set(key, value);
       }
     },
@@ -52,7 +52,7 @@ export function reliable(storage: SessionStorage | undefined): SessionStorage {
       try {
         storage?.removeItem(key);
       } catch {
-        // Ignore it.
+        // Nothing was stored.
       }
     },
   };
@@ -86,25 +86,25 @@ export class SessionStore {
     this.#put(JSON.stringify(session));
   }
 
-  /** Ends the session with this token; a newer one of another tab stays. */
+  /** Ends the session with this token, but not a newer one from another tab. */
   end(token: string, reason: SessionEnd): void {
     this.look();
     if (this.#session?.token === token) this.#put(reason === ENDED ? reason : null);
   }
 
-  /** Takes over what another tab has stored. */
+  /** Picks up what another tab has stored. */
   look(): void {
     this.#take(this.storage.getItem(this.key));
   }
 
   on(listener: SessionListener): () => void {
-    // One function may be given twice, and each is taken back on its own.
+    // A wrapper, so that the same function can be added twice, and each removed separately.
     const own: SessionListener = (session, reason) => listener(session, reason);
     this.#listeners.add(own);
     return () => void this.#listeners.delete(own);
   }
 
-  /** The text stands for a session, or says why there is none: other tabs read it, in whatever order they hear of it. */
+  /** Stores a session, or why it ended, so that other tabs can read both, in whatever order they are notified. */
   #put(text: string | null): void {
     if (text) this.storage.setItem(this.key, text);
     else this.storage.removeItem(this.key);
@@ -122,7 +122,7 @@ export class SessionStore {
       try {
         listener(session, session ? undefined : text === ENDED ? ENDED : "signed_out");
       } catch (error) {
-        // A bug of one listener is shown, but disturbs neither the others nor a sign-in.
+        // Reports a listener's bug without stopping the other listeners or the sign-in.
         queueMicrotask(() => {
           throw error;
         });

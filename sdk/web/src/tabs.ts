@@ -1,8 +1,8 @@
-// One stream for all tabs: a Web Lock elects the tab that holds it, and a BroadcastChannel passes on what it hears. It knows nothing of
-// the client, so that a page without it can share a stream too.
+// One stream for all tabs: a Web Lock elects the tab that opens it, and a BroadcastChannel passes its events on to the others. It doesn't
+// depend on the client, so that pages without the client can use it too.
 
-/** Runs `lead` in one of the tabs that call this with the same name, and in another when that tab is closed. `say` reaches the other
- * tabs' `hear`, which also hears `undefined` when another tab is found to lead. Lasts until the signal aborts. */
+/** Runs `lead` in one of the tabs that use the same name, and in another one when that tab is closed. `say` calls `hear` in the other
+ * tabs. A tab that finds another one leading calls its own `hear` with `undefined`. Runs until the signal aborts. */
 export type Share = (
   name: string,
   lead: (say: (topics: string[]) => void) => Promise<void>,
@@ -10,11 +10,11 @@ export type Share = (
   signal: AbortSignal,
 ) => Promise<void>;
 
-/** For `createCompanion`'s option `tabs`. */
+/** For the `tabs` option of `createCompanion`. */
 export function shareTabs(page: Window & typeof globalThis): Share {
   return async (name, lead, hear, signal) => {
     const locks = page.navigator?.locks;
-    // Browsers have locks on https and localhost only.
+    // Browsers only have locks on HTTPS and localhost.
     if (!locks || !page.BroadcastChannel) return lead(() => undefined);
     const channel = new page.BroadcastChannel(name);
     channel.onmessage = ({ data }: { data: unknown }) => {
@@ -34,10 +34,10 @@ export function shareTabs(page: Window & typeof globalThis): Share {
       await locks.request(name, { ifAvailable: true }, leadNow);
       if (hasLed || signal.aborted) return;
       hear(undefined);
-      // Granted when the other tab is closed, or listens no more.
+      // Granted when the leading tab is closed or stops listening.
       await locks.request(name, { signal }, leadNow);
     } catch (error) {
-      // A sandboxed frame may have no locks: it gets a stream of its own.
+      // Locks may be blocked, as in a sandboxed frame. Use a separate stream.
       if (hasLed || signal.aborted) throw error;
       await work();
     } finally {

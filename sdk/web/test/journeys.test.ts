@@ -1,4 +1,4 @@
-// What people do between a sign-in's start and the end of their session, with the real service.
+// What users do from signing in to signing out, with the real service.
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, test } from "node:test";
 import { type Companion, CompanionError, type CompanionOptions, type Guild, type Reading, createCompanion, updatedAt } from "../src/index.js";
@@ -28,7 +28,7 @@ const code = (wanted: string) => (error: unknown) => {
   return true;
 };
 
-/** Whether the service still knows the session. */
+/** Whether the session is still valid at the service. */
 const isAlive = async (token: string): Promise<boolean> => (await fetch(`${service.url}/me`, { headers: { Token: token } })).ok;
 
 describe("journeys", { skip: needsService }, () => {
@@ -40,7 +40,7 @@ describe("journeys", { skip: needsService }, () => {
     await service.control("DELETE");
   });
 
-  test("a page's own `code` stays its own, with or without a `state` of its own", async () => {
+  test("leaves the page's own `code` alone, with or without a `state`", async () => {
     const network = new Network();
     const tab = new Browser().tab();
     const companion = companionIn(tab, network);
@@ -79,7 +79,7 @@ describe("journeys", { skip: needsService }, () => {
     assert.ok(await companion.handleCallback());
   });
 
-  test("a sign-out without a network ends the session at the service once there is one", async () => {
+  test("signing out offline ends the session at the service once the browser is back online", async () => {
     for (const way of ["online", "reload"]) {
       const browser = new Browser();
       const tab = browser.tab();
@@ -92,12 +92,12 @@ describe("journeys", { skip: needsService }, () => {
       isOffline = true;
       await assert.rejects(companion.signOut(), code("network"));
       assert.equal(companion.session(), null);
-      assert.ok(await isAlive(token), "the service has not heard of it");
+      assert.ok(await isAlive(token), "the session is still open at the service");
       isOffline = false;
       if (way === "online") tab.events.dispatchEvent(new Event("online"));
       else companionIn(browser.tab());
       await until(`the session has ended (${way})`, async () => !(await isAlive(token)));
-      // Nothing of it stays in the browser.
+      // The browser keeps nothing of it.
       await until("the token is forgotten", () => ![...browser.local.values.values()].join().includes(token));
     }
   });
@@ -111,7 +111,7 @@ describe("journeys", { skip: needsService }, () => {
     assert.ok(await first.handleCallback());
   });
 
-  test("a tab remembers a few sign-ins that were begun and given up, not all", async () => {
+  test("a tab remembers only the last few unfinished sign-ins", async () => {
     const tab = new Browser().tab();
     const companion = companionIn(tab);
     const pages: string[] = [];
@@ -126,7 +126,7 @@ describe("journeys", { skip: needsService }, () => {
     assert.ok(await companion.handleCallback());
   });
 
-  test("a listener is told why a session has ended, in every tab", async () => {
+  test("listeners in every tab are told why the session ended", async () => {
     const browser = new Browser();
     const tabs = [browser.tab(), browser.tab()] as const;
     const companions = tabs.map((tab) => companionIn(tab)) as [Companion, Companion];
@@ -161,15 +161,15 @@ describe("journeys", { skip: needsService }, () => {
     const readings: Reading<Guild[]>[] = [];
     companion.watch("guilds", companion.guilds, (reading) => readings.push(reading));
     await until("a stale list", () => readings.length > 0);
-    // `guilds-stale` says 15 minutes and more.
+    // `guilds-stale` makes the list at least 15 minutes old.
     assert.ok((readings[0]?.updatedAt as number) < Date.now() - 14 * 60_000, String(readings[0]?.updatedAt));
   });
 
-  test("a server's callback that fails leads to a page, not to a bare 500", async () => {
+  test("a failed callback on a server redirects to a page instead of showing a bare 500", async () => {
     const companion = createServerCompanion({ url: service.url, redirectUri: `${ORIGIN}/callback` });
-    const begin = await companion.signIn(new Request(`${ORIGIN}/login?returnTo=/guilds`));
-    const [cookie] = begin.headers.getSetCookie()[0]?.split(";") as [string];
-    const page = begin.headers.get("Location") as string;
+    const started = await companion.signIn(new Request(`${ORIGIN}/login?returnTo=/guilds`));
+    const [cookie] = started.headers.getSetCookie()[0]?.split(";") as [string];
+    const page = started.headers.get("Location") as string;
     const get = async (address: string) => companion.callback(new Request(address, { headers: { Cookie: cookie } }));
 
     const cancelled = await get(await service.choose(page, "cancel"));
@@ -182,13 +182,13 @@ describe("journeys", { skip: needsService }, () => {
     assert.equal(approved.headers.get("Location"), "/guilds");
     assert.match(approved.headers.getSetCookie().join(), /companion=bcs_/);
 
-    // To a page of one's own; a service that cannot be reached is told there too.
+    // Redirects to a page of your choice, even if the service can't be reached.
     const own = createServerCompanion({ url: "http://127.0.0.1:9", redirectUri: `${ORIGIN}/callback`, failureRedirect: "/login?from=callback#form" });
     const unreachable = await own.signIn(new Request(`${ORIGIN}/login`));
     assert.equal(unreachable.headers.get("Location"), "/login?from=callback&sign_in_error=network#form");
     const evil = createServerCompanion({ url: "http://127.0.0.1:9", redirectUri: `${ORIGIN}/callback`, failureRedirect: "//evil.example" });
     assert.equal((await evil.signIn(new Request(`${ORIGIN}/login`))).headers.get("Location"), "/?sign_in_error=network");
-    // Server components have headers, but no request.
+    // Server components have headers but no request.
     const [session] = approved.headers.getSetCookie().filter((each) => each.startsWith("companion=")) as [string];
     const headers = new Headers({ Cookie: session.split(";")[0] as string });
     assert.equal((await companion.session({ headers }))?.user.username, "marlow.quay");

@@ -1,4 +1,4 @@
-// Streams of changes, shared by tabs and opened again, with the real service.
+// Live streams, shared by tabs and reopened when lost, with the real service.
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, test } from "node:test";
 import { type Companion, type CompanionOptions, type Reading, type Stats, type Status, createCompanion } from "../src/index.js";
@@ -33,7 +33,7 @@ describe("live", { skip: needsService }, () => {
     await service.control("DELETE");
   });
 
-  test("the first event names every topic; a sign-in and a sign-out take another stream", async () => {
+  test("the first event names every topic, and signing in or out switches the stream", async () => {
     const network = new Network();
     const tab = new Browser().tab();
     const companion = companionIn(tab, network);
@@ -43,7 +43,7 @@ describe("live", { skip: needsService }, () => {
     assert.deepEqual(heard[0], ["status", "team", "feedback", "stats"]);
     assert.deepEqual(streams(network), ["/live"]);
 
-    // A later listener is told about every topic, too, without a stream of its own.
+    // A later listener is also called with every topic, without another stream.
     const late: string[][] = [];
     companion.live((topics) => late.push(topics))();
     companion.live((topics) => late.push(topics));
@@ -59,22 +59,22 @@ describe("live", { skip: needsService }, () => {
     stop();
   });
 
-  test("a listener that throws disturbs nobody; one that is gone hears nothing", async () => {
+  test("a listener that throws doesn't affect the others, and a removed one isn't called", async () => {
     const network = new Network();
     const companion = companionIn(new Browser().tab(), network);
     const heard: string[][] = [];
     const thrown = await uncaught(async () => {
       companion.live(() => {
-        throw new Error("a bug of the page");
+        throw new Error("a bug in the page");
       });
       companion.live((topics) => heard.push(topics));
       companion.live(() => assert.fail("gone"), { signal: AbortSignal.abort() });
       await until("the other one", () => heard.length > 0);
     });
-    assert.match(String(thrown), /a bug of the page/);
+    assert.match(String(thrown), /a bug in the page/);
   });
 
-  test("tabs share one stream, and another takes over when the one with the stream is closed", async () => {
+  test("tabs share one stream, and another tab takes over when the leading one is closed", async () => {
     const network = new Network();
     const browser = new Browser();
     const tabs = [browser.tab(), browser.tab(), browser.tab()];
@@ -99,7 +99,7 @@ describe("live", { skip: needsService }, () => {
     assert.deepEqual(streams(network), ["/me/live", "/me/live"]);
   });
 
-  test("without locks, without a channel, without `tabs`, or with sessions of their own, each tab has its stream", async () => {
+  test("without locks, a channel or `tabs`, or with separate sessions, each tab has its own stream", async () => {
     for (const kind of ["locks", "channel", "tabs", "session"]) {
       const network = new Network();
       const browser = new Browser();
@@ -121,7 +121,7 @@ describe("live", { skip: needsService }, () => {
     }
   });
 
-  test("no token crosses a channel, and no user hears what another one's tab says", async () => {
+  test("tokens never cross a channel, and tabs of different users don't share", async () => {
     const said: { name: string; data: unknown }[] = [];
     const network = new Network();
     const browser = new Browser();
@@ -152,7 +152,7 @@ describe("live", { skip: needsService }, () => {
     for (const { name, data } of said) if (Array.isArray(data) && data.includes("guilds")) assert.match(name, /:live:\d+$/);
   });
 
-  test("when the session ends, it is over in every tab", async () => {
+  test("when the session ends, every tab is signed out", async () => {
     const network = new Network();
     const browser = new Browser();
     const tabs = [browser.tab(), browser.tab()];
@@ -163,11 +163,11 @@ describe("live", { skip: needsService }, () => {
     await until("the stream is open", () => network.calls.some(({ path, status }) => path === "/me/live" && status === 200));
     await service.control("POST", "end-sessions/moderator");
     await until("both are signed out", () => companions.every((companion) => !companion.session()));
-    // No call was needed to find out.
+    // The stream said so; no request had to fail first.
     assert.deepEqual(network.calls.filter(({ status }) => status === 401), []);
   });
 
-  test("a token that is over when the stream is opened", async () => {
+  test("the session has already ended when the stream is opened", async () => {
     const network = new Network();
     const tab = new Browser().tab();
     const companion = companionIn(tab, network);
@@ -180,7 +180,7 @@ describe("live", { skip: needsService }, () => {
     assert.deepEqual(streams(network), ["/me/live", "/live"]);
   });
 
-  test("`watch` reads, reads again after a change, and forgets when somebody signs out", async () => {
+  test("`watch` reads, reads again after a change, and clears its data on sign-out", async () => {
     const network = new Network();
     const tab = new Browser().tab();
     const companion = companionIn(tab, network);
@@ -209,10 +209,10 @@ describe("live", { skip: needsService }, () => {
     mine.stop();
   });
 
-  test("`watch`: an error beside the last good data", async () => {
+  test("`watch` reports an error together with the last good data", async () => {
     const network = new Network();
     const tab = new Browser().tab();
-    // Without locks a stream is opened at once.
+    // Without locks, the stream is opened at once.
     tab.navigator.locks = undefined;
     const companion = companionIn(tab, network);
     await signIn(companion, tab, "owner");
@@ -226,7 +226,7 @@ describe("live", { skip: needsService }, () => {
     await service.control("DELETE");
     watch.reload();
     await until("good again", () => readings.at(-1)?.error === undefined);
-    // Once stopped, it reports and reads nothing.
+    // After `stop`, it neither reads nor reports anything.
     watch.stop();
     const [told, called] = [readings.length, network.calls.length];
     watch.reload();
@@ -236,8 +236,8 @@ describe("live", { skip: needsService }, () => {
     assert.equal(network.calls.length, called + 1);
   });
 
-  // The last one, because the service starts again.
-  test("a lost stream is opened again, and nothing is missed", async () => {
+  // Runs last, because it restarts the service.
+  test("reopens a lost stream and misses nothing", async () => {
     const network = new Network();
     const companion = companionIn(new Browser().tab(), network);
     const heard: string[][] = [];
