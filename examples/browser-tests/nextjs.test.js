@@ -17,7 +17,7 @@ async function start() {
 }
 
 drive("nextjs", start, (visit, { signIn }) => {
-  visit("the session's cookie is out of every script's reach", async (arrive) => {
+  visit("scripts can't read the session cookie", async (arrive) => {
     const visitor = await arrive();
     const page = await visitor.open();
     await signIn(page, "owner");
@@ -28,15 +28,15 @@ drive("nextjs", start, (visit, { signIn }) => {
     assert.ok(!seen.includes("bcs_"));
   });
 
-  visit("the page's policy allows no foreign script", async (arrive) => {
+  visit("the Content Security Policy blocks injected scripts", async (arrive) => {
     const visitor = await arrive();
     const page = await visitor.open();
     visitor.allow(/Content Security Policy/);
     const ran = await page.evaluate(() => {
       const script = document.createElement("div");
-      script.innerHTML = '<img src="data:," onerror="window.foreign = true">';
+      script.innerHTML = '<img src="data:," onerror="window.injected = true">';
       document.body.append(script);
-      return new Promise((resolve) => script.firstChild.addEventListener("error", () => resolve(window.foreign === true)));
+      return new Promise((resolve) => script.firstChild.addEventListener("error", () => resolve(window.injected === true)));
     });
     assert.equal(ran, false);
     await page.evaluate(() => document.querySelector("div > img[src='data:,']").remove());

@@ -1,9 +1,9 @@
 import { type NextRequest, NextResponse } from "next/server";
 
-/** A Content Security Policy: only this site's own scripts, which Next.js marks with the nonce, and no framing by other sites. */
+/** Sets a Content Security Policy: only this site's own scripts, which Next.js marks with the nonce, and no framing by other sites. */
 export function proxy(request: NextRequest): NextResponse {
   const nonce = crypto.randomUUID();
-  // Next.js evaluates code in development.
+  // In development, Next.js needs `eval`.
   const development = process.env.NODE_ENV === "development" ? " 'unsafe-eval'" : "";
   const policy = `script-src 'self' 'nonce-${nonce}' 'strict-dynamic'${development}; object-src 'none'; base-uri 'self'; frame-ancestors 'none'`;
   const headers = new Headers(request.headers);

@@ -3,7 +3,7 @@ import { useRouter } from "next/navigation";
 import { useEffect } from "react";
 import { followChanges } from "../lib/live";
 
-/** Renders the page again, on the server, when something has changed. */
+/** Renders the page again on the server when something has changed. */
 export function Live({ userId }: { userId: string | undefined }) {
   const router = useRouter();
 

@@ -11,7 +11,7 @@ interface View {
   problem?: string;
 }
 
-/** Reads on the server: the token stays in its cookie. */
+/** Runs on the server, so that the token never leaves its cookie. */
 async function read(): Promise<View> {
   const request = { headers: await headers() };
   const view: View = { user: null, uptime: "offline" };

@@ -5,6 +5,6 @@ export const serviceUrl = process.env.COMPANION_URL ?? "http://127.0.0.1:8080";
 export const companion = createServerCompanion({
   url: serviceUrl,
   redirectUri: `${process.env.ORIGIN ?? "http://localhost:3000"}/callback`,
-  // A sign-in that fails leads here, with `?sign_in_error=…`, which the page explains.
+  // If a sign-in fails, the user comes here with `?sign_in_error=…`, and the page shows a message.
   failureRedirect: "/",
 });

@@ -5,7 +5,7 @@ export function followChanges(userId: string | undefined, changed: () => void): 
   const stop = new AbortController();
   let timer: ReturnType<typeof setTimeout> | undefined;
 
-  // All open pages are notified within the same second, so each waits for a random time before it reloads.
+  // All open pages hear about a change at once, so each waits for a random time before it reloads.
   const tell = () => {
     timer ??= setTimeout(() => {
       timer = undefined;
@@ -13,7 +13,7 @@ export function followChanges(userId: string | undefined, changed: () => void): 
     }, Math.random() * 2000);
   };
 
-  /** Keeps a stream open, in one of the tabs. */
+  /** Runs in one of the tabs, and keeps a stream open for all of them. */
   const lead = (say: (topics: string[]) => void) =>
     new Promise<void>((resolve) => {
       let stream: EventSource;
@@ -27,7 +27,7 @@ export function followChanges(userId: string | undefined, changed: () => void): 
         stream.addEventListener("changed", ({ data }) => pass(JSON.parse(data).changed));
         // The session has ended. Reloading shows that, and then opens a stream without a user.
         stream.addEventListener("ended", () => pass(["session"]));
-        // Browsers reopen a lost stream by themselves, but not one that was refused.
+        // Browsers reopen a lost stream, but not one that was refused.
         stream.addEventListener("error", () => {
           if (stream.readyState === EventSource.CLOSED) retry = setTimeout(open, 5000 + Math.random() * 5000);
         });
@@ -40,7 +40,7 @@ export function followChanges(userId: string | undefined, changed: () => void): 
       });
     });
 
-  // Named by the user, so that tabs of different users don't share.
+  // The name contains the user, so that tabs of different users don't share.
   void shareTabs(window)(`lantern:live:${userId ?? ""}`, lead, tell, stop.signal).catch(() => {});
   return () => {
     stop.abort();

@@ -5,7 +5,7 @@ import { kindly } from "./kindly";
 
 export function App() {
   const companion = useCompanion();
-  // The provider completes sign-ins; until then, it isn't known who the visitor is.
+  // `isLoaded` is false while the provider completes a sign-in.
   const { isLoaded, user, error, reason } = useSession();
   const [failure, setFailure] = useState<unknown>();
   const problem = failure ?? error;

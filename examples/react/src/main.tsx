@@ -6,7 +6,7 @@ import { createRoot } from "react-dom/client";
 import { App } from "./App";
 import "./style.css";
 
-// Created once, outside of all components.
+// Created once, outside any component.
 const companion = createCompanion({ url: import.meta.env.VITE_COMPANION_URL ?? "http://127.0.0.1:8080", tabs: shareTabs });
 
 createRoot(document.getElementById("root")!).render(

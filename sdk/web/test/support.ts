@@ -39,7 +39,6 @@ export async function uncaught(work: () => Promise<void>): Promise<unknown> {
 export class Service {
   url = "";
   sandbox = "";
-  key = "";
   #process: ChildProcess | null = null;
   readonly #folder = mkdtempSync(join(tmpdir(), "web-"));
 
@@ -55,10 +54,9 @@ export class Service {
       if (child.exitCode !== null) throw new Error(`the service has stopped: ${log}`);
       return output.endsWith("\n");
     });
-    const addresses = JSON.parse(output) as { service: string; sandbox: string; bot_key: string };
+    const addresses = JSON.parse(output) as { service: string; sandbox: string };
     this.url = addresses.service;
     this.sandbox = addresses.sandbox;
-    this.key = addresses.bot_key;
     return this;
   }
 
@@ -94,16 +92,6 @@ export class Service {
   async token(person: string): Promise<string> {
     const response = await fetch(`${this.url}/auth`, { method: "POST", headers: { "Idp-Code": person } });
     return ((await response.json()) as { data: { token: string } }).data.token;
-  }
-
-  /** Sends a bot's heartbeat. */
-  async heartbeat(memory: number): Promise<void> {
-    const response = await fetch(`${this.url}/bot/heartbeat`, {
-      method: "PUT",
-      headers: { Authorization: `Bearer ${this.key}` },
-      body: JSON.stringify({ instance: "mine", started_at: Math.floor(Date.now() / 1000), memory, shard_count: 1, shards: [{ id: 0 }] }),
-    });
-    if (!response.ok) throw new Error(await response.text());
   }
 }
 
