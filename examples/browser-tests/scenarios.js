@@ -231,7 +231,7 @@ export function drive(name, start, more = () => undefined, differences = {}) {
       await service.control("PUT", "provider-refuses");
       await signIn(page, "owner");
       await problem(page, "Please tell its owner.").waitFor();
-      assert.equal(await page.getByText("try again").count(), 0);
+      assert.equal(await problem(page, "try again").count(), 0);
       await isSignedOut(page);
     });
   }
