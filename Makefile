@@ -138,6 +138,7 @@ openapi: needs ## regenerate the OpenAPI document, the types of the dashboard's 
 site-client: needs ## build the dashboard's client for the site's own pages
 	cd sdk/web && npm ci --silent && npm run --silent build
 	cp sdk/web/dist/companion.min.js crates/service/src/site/assets/companion.js
+	cp sdk/web/dist/companion-tabs.min.js crates/service/src/site/assets/tabs.js
 
 dist: ## build all packages into dist/, with checksums: the service, the SDKs, the fake Discord; takes about 20 minutes
 	scripts/dist/all

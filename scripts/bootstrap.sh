@@ -109,8 +109,8 @@ need_chromium() {
 copy_folder() {
     local folder=$1
     mkdir -p "$copy/$folder"
-    find "$copy/$folder" -mindepth 1 -maxdepth 1 ! -name node_modules ! -name dist ! -name build ! -name .svelte-kit ! -name '.stamp-*' -exec rm -rf {} +
-    (cd "$folder" && tar --exclude=./node_modules --exclude=./dist --exclude=./target --exclude=./build --exclude=./data --exclude=./.svelte-kit -cf - .) |
+    find "$copy/$folder" -mindepth 1 -maxdepth 1 ! -name node_modules ! -name dist ! -name build ! -name .next ! -name .svelte-kit ! -name '.stamp-*' -exec rm -rf {} +
+    (cd "$folder" && tar --exclude=./node_modules --exclude=./dist --exclude=./target --exclude=./build --exclude=./data --exclude=./.next --exclude=./.svelte-kit -cf - .) |
         tar -xf - -C "$copy/$folder"
 }
 # once NAME TEXT FOLDER COMMAND…: runs the command in the folder below `copy`, unless it already ran there for the same text: `npm ci`

@@ -17,7 +17,7 @@ import { promisify, stripVTControlCharacters } from "node:util";
 import { chromium } from "playwright-core";
 
 const DEADLINE = Number(process.env.DEADLINE ?? 180_000);
-// Playwright's own waits end a failing test; this is for what else may hang.
+// Playwright's own waits end a failing test. This is for anything else that hangs.
 const timeout = 600_000;
 
 /** The sandbox's predefined users. */
@@ -31,7 +31,7 @@ export async function until(what, condition) {
   for (;;) {
     const found = await condition();
     if (found) return found;
-    if (Date.now() > end) throw new Error(`in vain: ${what}`);
+    if (Date.now() > end) throw new Error(`timed out waiting until ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
 }
@@ -65,8 +65,8 @@ after(async () => {
 });
 
 /**
- * A program that runs until the test file ends, or `stop()`. `ready(output)` tells from all that it has printed whether it has started.
- * Without colours: many programs print them into a pipe too where the variable CI is set.
+ * Starts a program that runs until the test file ends, or until `stop()`. `ready(output)` decides from everything it has printed whether
+ * it has started. Colours are stripped, because many programs print them even into a pipe when CI is set.
  */
 export async function startProgram(command, args, options, ready) {
   const child = spawn(command, args, { ...options, stdio: ["ignore", "pipe", "pipe"] });
@@ -87,7 +87,7 @@ export async function startProgram(command, args, options, ready) {
   };
   try {
     await until(`${command} starts`, () => {
-      if (ended) throw new Error(`${command} has ended:\n${output()}`);
+      if (ended) throw new Error(`${command} has exited:\n${output()}`);
       return ready(output());
     });
   } catch (error) {
@@ -127,13 +127,13 @@ export class Service {
   }
 
   async call(method, path, headers = {}, body = undefined) {
-    const answer = await fetch(this.url + path, { method, headers, body });
-    const { data, message } = await answer.json();
-    assert.ok(answer.ok, `${method} ${path}: ${message} ${data?.reason ?? ""}`);
+    const response = await fetch(this.url + path, { method, headers, body });
+    const { data, message } = await response.json();
+    assert.ok(response.ok, `${method} ${path}: ${message} ${data?.reason ?? ""}`);
     return data;
   }
 
-  /** Calls the API with a session of this user that no page has. */
+  /** Signs this user in outside of any page, and calls the API for them. */
   async as(person) {
     const { token, user } = await this.call("POST", "/auth", { "Idp-Code": person });
     const call = (method, path) => this.call(method, path, { Token: token });
@@ -142,8 +142,8 @@ export class Service {
 
   /** A sandbox switch: PUT turns a failure on, DELETE turns it off, POST triggers it once. */
   async control(method, path) {
-    const answer = await fetch(`${this.sandbox}/control${path && `/${path}`}`, { method });
-    assert.ok(answer.ok, `${method} /control/${path}: ${answer.status}`);
+    const response = await fetch(`${this.sandbox}/control${path && `/${path}`}`, { method });
+    assert.ok(response.ok, `${method} /control/${path}: ${response.status}`);
   }
 
   async bot(method, path, lines) {
@@ -192,7 +192,7 @@ export async function servePages(pages) {
 }
 
 export async function launchBrowser() {
-  // Chromium's own sandbox does not work for root, nor in most containers.
+  // Chromium's own sandbox doesn't work for root or in most containers.
   const args = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"];
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args, timeout: DEADLINE });
   afterwards(() => browser.close());

@@ -4,12 +4,12 @@ import { Service, makeFolder, startProgram } from "./harness.js";
 import { drive } from "./scenarios.js";
 
 const example = new URL("../plain/", import.meta.url);
-const client = new URL("../../sdk/web/dist/companion.min.js", import.meta.url);
+const client = new URL("../../sdk/web/dist/", import.meta.url);
 
 drive("plain", async () => {
   const folder = await makeFolder();
   await cp(example, folder, { recursive: true });
-  await cp(client, join(folder, "companion.min.js"));
+  for (const file of ["companion.min.js", "companion-tabs.min.js"]) await cp(new URL(file, client), join(folder, file));
   const environment = { ...process.env, PORT: "0" };
   const server = await startProgram(process.execPath, [join(folder, "serve.mjs")], { env: environment }, (output) => output.includes("\n"));
   const { origin } = new URL(server.output().trim());

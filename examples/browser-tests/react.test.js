@@ -27,8 +27,8 @@ async function start() {
 }
 
 drive("react", start, (visit, { signIn }) => {
-  // Only in development does strict mode run effects twice.
-  visit("strict mode's second effect makes no second session and spoils no error", async (arrive, service) => {
+  // Strict mode only runs effects twice in development.
+  visit("strict mode's second effect neither creates a second session nor hides an error", async (arrive, service) => {
     const own = await service.as("owner");
     const before = (await own.get("/sessions")).length;
     const visitor = await arrive({ origin: development });

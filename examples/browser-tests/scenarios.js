@@ -1,4 +1,4 @@
-// Scenarios that every dashboard must pass, the site's own and the examples. All of them show the same things under the same
+// Scenarios that every dashboard must pass: the site's own and the examples. They all show the same things under the same
 // names.
 import assert from "node:assert/strict";
 import { HARBOUR, PEOPLE, stage, until } from "./harness.js";
@@ -10,7 +10,7 @@ const servers = (page) => page.getByRole("list", { name: "Your servers" });
 const serverNames = (page) => servers(page).locator("strong").allTextContents();
 const problem = (page, text) => page.getByRole("alert").filter({ hasText: text });
 
-/** The differences: the page's address and its texts. */
+/** What differs between dashboards: the page's path and its texts. */
 const EXAMPLE = {
   path: "/",
   callback: "/callback",
@@ -44,8 +44,8 @@ async function comeBackWith(page, change) {
   await page.goto(back.href);
 }
 
-/** Runs all scenarios against a dashboard: `start()` returns its origin and the service behind it. More tests can be added in
- * `more`, before the last one, after which the demonstration's guilds are gone. */
+/** Runs all scenarios against a dashboard. `start()` returns its origin and the service behind it. `more` can add tests, which run before
+ * the last one, because that removes the demo guilds. */
 export function drive(name, start, more = () => undefined, differences = {}) {
   const { path, callback, person: personOn, noServers, botIsUp, sessionEnded, strangersCallback } = { ...EXAMPLE, ...differences };
   const isSignedIn = (page, name) => personOn(page, name).waitFor();
@@ -60,7 +60,7 @@ export function drive(name, start, more = () => undefined, differences = {}) {
       const page = await (await arrive()).open(path);
       await signIn(page, person);
       await isSignedIn(page, own.user.name);
-      // Neither the code nor the state stays in the address.
+      // Neither the code nor the state stays in the URL.
       assert.equal(page.url(), example.origin + path);
       for (let loads = 0; loads < 2; loads += 1) {
         if (guilds.length === 0) await page.getByText(noServers).waitFor();
@@ -68,8 +68,8 @@ export function drive(name, start, more = () => undefined, differences = {}) {
         assert.deepEqual(await serverNames(page), guilds.map((guild) => guild.name));
         const shown = await servers(page).getByRole("listitem").allTextContents();
         guilds.forEach((guild, index) => assert.ok(shown[index].includes(guild.role ?? "Member"), shown[index]));
-        // Also where an effect runs twice.
-        assert.equal((await own.get("/sessions")).length, before + 1, "exactly one session was made");
+        // Even where an effect runs twice.
+        assert.equal((await own.get("/sessions")).length, before + 1, "exactly one session was created");
         if (botIsUp) await page.getByText(botIsUp).waitFor();
         await page.reload();
         await isSignedIn(page, own.user.name);
@@ -82,10 +82,10 @@ export function drive(name, start, more = () => undefined, differences = {}) {
     });
   }
 
-  visit("a sign-in and a sign-out are seen in a second tab", async (arrive, service) => {
+  visit("a second tab follows a sign-in and a sign-out", async (arrive, service) => {
     const { user } = await service.as("owner");
     const visitor = await arrive();
-    // Without the stream, which makes a page read again for other reasons.
+    // Without the stream, which makes a page reload its data for other reasons.
     await visitor.context.route("**/live", (route) => route.abort());
     visitor.allow(/\/live: net::ERR_FAILED$/);
     const [first, second] = [await visitor.open(path), await visitor.open(path)];
@@ -113,7 +113,7 @@ export function drive(name, start, more = () => undefined, differences = {}) {
     await assert.rejects(own.get("/me"), "all sessions have ended");
   });
 
-  visit("who cancels at the provider's page is told so and can try again", async (arrive, service) => {
+  visit("a user who cancels at the provider sees a message and can try again", async (arrive, service) => {
     const page = await (await arrive()).open(path);
     await signInButton(page).click();
     await page.getByRole("link", { name: "Cancel" }).click();
@@ -124,41 +124,71 @@ export function drive(name, start, more = () => undefined, differences = {}) {
     assert.equal(await problem(page, "You cancelled the sign-in.").count(), 0);
   });
 
-  visit("a callback with a wrong state signs nobody in", async (arrive, service) => {
+  visit("a callback with a wrong state signs no one in", async (arrive, service) => {
     const own = await service.as("member");
     const before = (await own.get("/sessions")).length;
     const page = await (await arrive()).open(path);
-    await comeBackWith(page, () => ({ code: "member", state: "wrong" }));
+    await comeBackWith(page, () => ({ code: "member", state: "bc_wrong" }));
     await problem(page, "didn't start on this page").waitFor();
     await isSignedOut(page);
     await page.reload();
     await isSignedOut(page);
-    assert.equal((await own.get("/sessions")).length, before, "the code was not used");
+    assert.equal((await own.get("/sessions")).length, before, "the code wasn't used");
   });
 
-  for (const address of ["?code=member", "?code=member&state=", "?code=member&state=a-strangers"].map((query) => callback + query)) {
-    visit(`opening ${address}, a stranger's, signs nobody in`, async (arrive, service) => {
+  visit("Cancel, Back, approve: the user is signed in", async (arrive, service) => {
+    const { user } = await service.as("member");
+    const page = await (await arrive()).open(path);
+    await signInButton(page).click();
+    await page.getByRole("link", { name: "Cancel" }).click();
+    await problem(page, "You cancelled the sign-in.").waitFor();
+    await page.goBack();
+    await choose(page, "member");
+    await isSignedIn(page, user.name);
+  });
+
+  for (const query of ["?code=member", "?code=member&state=", "?code=member&state=a-strangers", `?code=member&state=bc_${"a".repeat(43)}`]) {
+    visit(`opening ${callback}${query} from someone else's sign-in signs no one in`, async (arrive, service) => {
       const own = await service.as("member");
       const before = (await own.get("/sessions")).length;
-      const page = await (await arrive()).open(address);
-      await problem(page, "didn't start on this page").waitFor();
+      const page = await (await arrive()).open(callback + query);
+      // Without one of the client's `state` values, the code belongs to the page, so there's no message.
+      if (query.includes("bc_")) await problem(page, "didn't start on this page").waitFor();
       await isSignedOut(page);
-      assert.equal((await own.get("/sessions")).length, before, "the code was not used");
+      assert.equal((await own.get("/sessions")).length, before, "the code wasn't used");
     });
   }
 
-  visit("a stranger's callback does not replace who is signed in", async (arrive, service) => {
+  visit("eight tabs share one stream, and another tab takes over when the leading one is closed", async (arrive, service) => {
+    const visitor = await arrive();
+    const streams = [];
+    visitor.context.on("request", (request) => /\/live$/.test(new URL(request.url()).pathname) && streams.push(request.frame().page()));
+    const first = await visitor.open(path);
+    await signIn(first, "owner");
+    await servers(first).getByText(HARBOUR.name).waitFor();
+    const tabs = [];
+    for (let opened = 0; opened < 7; opened += 1) tabs.push(await visitor.open(path));
+    // Over HTTP/1.1, seven streams would leave no connection for the last tab's reads.
+    for (const tab of tabs) await servers(tab).getByText(HARBOUR.name).waitFor();
+    assert.deepEqual(streams.filter((page) => page !== first), []);
+    await first.close();
+    await until("another tab has the stream", () => streams.some((page) => page !== first));
+    await service.control("POST", "end-sessions/owner");
+    for (const tab of tabs) await isSignedOut(tab);
+  });
+
+  visit("a callback from someone else's sign-in doesn't change who is signed in", async (arrive, service) => {
     const { user } = await service.as("owner");
     const visitor = await arrive();
     const page = await visitor.open(path);
     await signIn(page, "owner");
     await isSignedIn(page, user.name);
-    await page.goto(`${example.origin}${callback}?code=member&state=a-strangers`);
+    await page.goto(`${example.origin}${callback}?code=member&state=bc_strangers`);
     await strangersCallback(page).waitFor();
     await isSignedIn(page, user.name);
   });
 
-  visit("a session that ends while the page is open, and one that ended before a reload", async (arrive, service) => {
+  visit("the session ends while the page is open, and while it isn't", async (arrive, service) => {
     const { user } = await service.as("owner");
     const visitor = await arrive();
     const page = await visitor.open(path);
@@ -177,7 +207,7 @@ export function drive(name, start, more = () => undefined, differences = {}) {
     await isSignedOut(page);
   });
 
-  visit("a sign-in while the provider is down fails kindly and works afterwards", async (arrive, service) => {
+  visit("a sign-in while the provider is down shows a message, and works afterwards", async (arrive, service) => {
     const { user } = await service.as("owner");
     const visitor = await arrive();
     const page = await visitor.open(path);
@@ -192,11 +222,25 @@ export function drive(name, start, more = () => undefined, differences = {}) {
     assert.equal(await problem(page, "Discord").count(), 0);
   });
 
-  visit("a server list that cannot be read is told kindly and comes back", async (arrive, service) => {
+  // The site's own page has its own words for this.
+  if (path === EXAMPLE.path) {
+    visit("if the site is misconfigured, users are asked to tell its owner, not to try again", async (arrive, service) => {
+      const visitor = await arrive();
+      const page = await visitor.open(path);
+      visitor.allow(/^POST .*\/auth: 502$/);
+      await service.control("PUT", "provider-refuses");
+      await signIn(page, "owner");
+      await problem(page, "Please tell its owner.").waitFor();
+      assert.equal(await problem(page, "try again").count(), 0);
+      await isSignedOut(page);
+    });
+  }
+
+  visit("if the server list can't be read, the page says so and can try again", async (arrive, service) => {
     const { user } = await service.as("owner");
     const visitor = await arrive();
     visitor.allow(/^GET .*\/guilds: 502$/);
-    // Without the stream, which makes a page read again by itself: then there is nothing left to click.
+    // Without the stream, which makes the page try again by itself and hide the button.
     await visitor.context.route("**/live", (route) => route.abort());
     visitor.allow(/\/live: net::ERR_FAILED$/);
     const page = await visitor.open(path);
@@ -212,7 +256,7 @@ export function drive(name, start, more = () => undefined, differences = {}) {
 
   more(visit, { signIn, problem });
 
-  visit("what the bot changes is seen without a reload, in all tabs", async (arrive, service) => {
+  visit("the bot's changes appear in all tabs without a reload", async (arrive, service) => {
     const visitor = await arrive();
     const page = await visitor.open(path);
     await signIn(page, "owner");

@@ -22,7 +22,7 @@ const greeting = (page) => page.getByRole("textbox", { name: "Greeting" });
 const save = (page) => page.getByRole("button", { name: "Save" }).click();
 
 drive("sveltekit", start, (visit, { signIn, problem }) => {
-  visit("the session's cookie is out of every script's reach", async (arrive) => {
+  visit("scripts can't read the session cookie", async (arrive) => {
     const visitor = await arrive();
     const page = await visitor.open();
     await signIn(page, "owner");
@@ -34,7 +34,7 @@ drive("sveltekit", start, (visit, { signIn, problem }) => {
     assert.ok(!seen.includes("bcs_"));
   });
 
-  visit("who may, changes a setting, and it stays", async (arrive) => {
+  visit("an administrator changes a setting, and it's still there after a reload", async (arrive) => {
     const visitor = await arrive();
     const page = await visitor.open();
     await signIn(page, "administrator");
@@ -46,7 +46,7 @@ drive("sveltekit", start, (visit, { signIn, problem }) => {
     assert.equal(await greeting(page).inputValue(), "Ahoy <b>there</b>");
   });
 
-  visit("who may not, sees no settings and cannot save", async (arrive) => {
+  visit("other users don't see the settings and can't save", async (arrive) => {
     const visitor = await arrive();
     visitor.allow(/^(GET|POST) .*\/guilds\/.*: (401|403|404)$/);
     const page = await visitor.open(SETTINGS);
@@ -65,30 +65,30 @@ drive("sveltekit", start, (visit, { signIn, problem }) => {
     await problem(page, "This server doesn't exist").waitFor();
   });
 
-  visit("a form of another site saves nothing and signs nobody out", async (arrive, service) => {
+  visit("a form on another site can't save settings or sign anyone out", async (arrive, service) => {
     const { user } = await service.as("owner");
     const visitor = await arrive();
     const page = await visitor.open();
     await signIn(page, "owner");
     await page.getByRole("banner").getByText(user.name).waitFor();
-    // Another port is another origin, but the same site: the browser sends the cookie along.
+    // Another port is another origin but the same site, so the browser sends the cookie.
     const form = (path) => `<form method="POST" action="${origin}${path}"><input name="greeting" value="stolen"><button>Win a prize</button></form>`;
     const forms = { "/save": form(SETTINGS), "/leave": form("/sign-out"), "/leave-everywhere": form("/sign-out?everywhere") };
     const elsewhere = await servePages((path) => forms[path] && `<!doctype html><link rel="icon" href="data:,">${forms[path]}`);
     visitor.allow(/^POST \/(guilds|sign-out).*: 403$/);
     for (const path of Object.keys(forms)) {
       await page.goto(elsewhere + path);
-      const answer = page.waitForResponse((response) => response.request().method() === "POST");
+      const response = page.waitForResponse((each) => each.request().method() === "POST");
       await page.getByRole("button").click();
-      assert.equal((await answer).status(), 403);
+      assert.equal((await response).status(), 403);
     }
     await page.goto(origin + SETTINGS);
     await page.getByRole("banner").getByText(user.name).waitFor();
     assert.notEqual(await greeting(page).inputValue(), "stolen");
   });
 
-  // The demonstration bot is gone from here on.
-  visit("who has lost the role since the page was shown cannot save", async (arrive, service) => {
+  // From here on, the demo bot is gone.
+  visit("a user who has lost the role since the page was loaded can't save", async (arrive, service) => {
     const { user } = await service.as("administrator");
     const [members, role] = [7, "900000000000000001"];
     await service.botTakesOver({ ...HARBOUR, members, grants: { [role]: ["ADMIN"] }, staff: { [user.id]: [role] } });

@@ -1,4 +1,4 @@
-"""What lantern remembers, in SQLite: settings of guilds, who pays, who is on the team."""
+"""Stores lantern's data in SQLite: guild settings, premium subscriptions and team members."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Store:
     # Read for the dashboard
 
     def grants(self, guild: int) -> Grants:
-        """Which role may do what in the dashboard."""
+        """What each role may do in the dashboard."""
         row = self._database.execute("SELECT admin_role, mod_role FROM settings WHERE guild = ?", (guild,)).fetchone()
         if row is None or row[0] is None:
             return {}
@@ -65,7 +65,7 @@ class Store:
         return row is not None and row[0] is not None
 
     def subscriptions(self) -> list[Subscription]:
-        """One per user: the service wants all guilds of a user in one entry."""
+        """One entry per user, because the service expects all of a user's guilds in one."""
         found: dict[int, Subscription] = {}
         for user, guild, ends_at in self._database.execute("SELECT user, guild, ends_at FROM premium ORDER BY user, guild"):
             entry = found.setdefault(user, {"userid": user, "slots": 0, "guilds": [], "active_until": ends_at})

@@ -1,5 +1,5 @@
 // A web server for this page: serves files, and index.html for every other path, including /callback. Any other
-// server works, too; in nginx this is `try_files $uri /index.html`.
+// server works too. In nginx, use `try_files $uri /index.html`.
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { extname } from "node:path";

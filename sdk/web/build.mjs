@@ -1,5 +1,5 @@
-// Builds the package twice, as ES modules and for `require`, each with its types; the core once more as one small file for pages
-// without a bundler; and takes the licence along.
+// Builds the package as ES modules and CommonJS, each with its types, and the core and the tab sharing as one small file each, for pages
+// without a bundler. Also copies the licence.
 import { execFileSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -12,23 +12,25 @@ const tsc = createRequire(import.meta.url).resolve("typescript/bin/tsc");
 rmSync(new URL("dist", folder), { recursive: true, force: true });
 for (const [config, name, type] of [["tsconfig.json", "esm", "module"], ["tsconfig.cjs.json", "cjs", "commonjs"]]) {
   execFileSync(process.execPath, [tsc, "-p", config], { cwd: folder, stdio: "inherit" });
-  // Node and TypeScript take the kind of a file from the nearest package.json.
+  // Node and TypeScript get the module format from the nearest package.json.
   writeFileSync(new URL(`dist/${name}/package.json`, folder), JSON.stringify({ type }) + "\n");
 }
 const licence = new URL("../../LICENSE", folder);
 if (existsSync(licence)) copyFileSync(licence, new URL("LICENSE", folder));
 
-// TypeScript's and Node's old resolution know no `exports`; they find a folder with a package.json.
-for (const name of ["react", "server"]) {
+// The old module resolution of TypeScript and Node ignores `exports`, and looks for a folder with a package.json.
+for (const name of ["react", "server", "tabs"]) {
   mkdirSync(new URL(name, folder), { recursive: true });
   writeFileSync(new URL(`${name}/package.json`, folder), JSON.stringify({ main: `../dist/cjs/${name}.js`, types: `../dist/cjs/${name}.d.ts` }) + "\n");
 }
 
-await build({
-  entryPoints: [fileURLToPath(new URL("dist/esm/index.js", folder))],
-  outfile: fileURLToPath(new URL("dist/companion.min.js", folder)),
-  bundle: true,
-  minify: true,
-  format: "esm",
-  target: "es2022",
-});
+for (const [entry, file] of [["index", "companion"], ["tabs", "companion-tabs"]]) {
+  await build({
+    entryPoints: [fileURLToPath(new URL(`dist/esm/${entry}.js`, folder))],
+    outfile: fileURLToPath(new URL(`dist/${file}.min.js`, folder)),
+    bundle: true,
+    minify: true,
+    format: "esm",
+    target: "es2022",
+  });
+}

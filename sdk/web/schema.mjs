@@ -4,7 +4,7 @@ import openapiTS, { astToString } from "openapi-typescript";
 
 const document = JSON.parse(readFileSync(new URL("../../openapi.json", import.meta.url), "utf8"));
 
-// Leaves out the calls for bots and operators, and the components that only they use.
+// Leaves out the routes for bots and operators, and the components that only those use.
 for (const path of Object.keys(document.paths)) {
   if (/^\/(bot\/|ready$|openapi\.json$)/.test(path)) delete document.paths[path];
 }

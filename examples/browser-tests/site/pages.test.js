@@ -58,7 +58,7 @@ visit("dark is dark, and light is light", async (arrive) => {
 visit("without JavaScript the pages can be read, and the dashboard says why it cannot work", async (arrive) => {
   const visitor = await arriveOnSite(arrive, { javaScriptEnabled: false });
   // Chromium's message for a script that isn't preloaded.
-  visitor.allow(/\/companion\.[0-9a-f]+\.js: csp$/);
+  visitor.allow(/\/(companion|tabs)\.[0-9a-f]+\.js: csp$/);
   const home = await visitor.open(HOME);
   await home.getByRole("heading", { name: "The bot is up", exact: true }).waitFor();
   await home.getByRole("heading", { name: "The team" }).waitFor();

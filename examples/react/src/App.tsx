@@ -1,18 +1,18 @@
 import type { Guild } from "@bot-companion/web";
-import { useCompanion, useGuilds, useStatus, useUser } from "@bot-companion/web/react";
+import { useCompanion, useGuilds, useSession, useStatus } from "@bot-companion/web/react";
 import { useState } from "react";
 import { kindly } from "./kindly";
-import { useSignInEnd } from "./useSignInEnd";
 
 export function App() {
   const companion = useCompanion();
-  const user = useUser();
-  const [problem, setProblem] = useState<unknown>();
-  const isEnding = useSignInEnd(setProblem);
+  // `isLoaded` is false while the provider completes a sign-in.
+  const { isLoaded, user, error, reason } = useSession();
+  const [failure, setFailure] = useState<unknown>();
+  const problem = failure ?? error;
 
   const run = (action: () => Promise<void>) => () => {
-    setProblem(undefined);
-    action().catch(setProblem);
+    setFailure(undefined);
+    action().catch(setFailure);
   };
 
   return (
@@ -27,12 +27,12 @@ export function App() {
             <button onClick={run(companion.signOutEverywhere)}>Sign out everywhere</button>
           </>
         ) : (
-          !isEnding && <button onClick={run(() => companion.signIn())}>Sign in</button>
+          isLoaded && <button onClick={run(() => companion.signIn())}>Sign in</button>
         )}
       </header>
       <main>
         <p role="alert">{problem !== undefined && kindly(problem)}</p>
-        {user ? <Servers /> : <p role="status">{isEnding ? "Signing you in…" : "You're signed out."}</p>}
+        {user ? <Servers /> : <p role="status">{!isLoaded ? "Loading…" : reason === "ended" ? "Your session has ended. You're signed out." : "You're signed out."}</p>}
       </main>
       <footer>
         <BotStatus />
@@ -43,7 +43,7 @@ export function App() {
 
 function Servers() {
   // Reloads by itself when the bot has changed something.
-  const { data: guilds, error, reload } = useGuilds();
+  const { data: guilds, error, updatedAt, reload } = useGuilds();
   return (
     <section aria-labelledby="servers">
       <h2 id="servers">Your servers</h2>
@@ -54,6 +54,7 @@ function Servers() {
       </ul>
       <p role="alert">{error && kindly(error)}</p>
       {error && <button onClick={() => reload({ fresh: true })}>Try again</button>}
+      {updatedAt && <p>Updated at {new Date(updatedAt).toLocaleTimeString()}</p>}
       <p role="status">
         {!guilds && !error && "Loading…"}
         {guilds?.length === 0 && "None of your servers have the bot yet."}

@@ -1,5 +1,5 @@
-// One call to the service: unwraps the envelope, turns failures into typed errors, and honours `Retry-After` where that is safe.
-import { CompanionError, type ErrorCode } from "./errors.js";
+// One call to the service: unwraps the envelope, turns failures into typed errors, and honours `Retry-After` where a retry is safe.
+import { CompanionError, type ErrorCode, type ErrorDetails } from "./errors.js";
 
 export interface Call {
   method?: string;
@@ -7,18 +7,24 @@ export interface Call {
   cache?: RequestCache | undefined;
   signal?: AbortSignal | undefined;
   keepalive?: boolean;
-  /** Whether to try again after this failure; the service said when. */
+  /** Whether to retry after this failure. */
   again?: (error: CompanionError) => boolean;
-  /** The time limit for all waits together, in seconds. */
+  /** The longest total wait between tries, in seconds. */
   patience?: number;
 }
 
 export type Fetch = (input: string, init?: RequestInit) => Promise<Response>;
 
+const read = new WeakMap<object, number>();
+
+/** When the service got this data (guilds come from the provider), in milliseconds since 1970 by this machine's clock. `undefined` for
+ * anything that a read didn't return. */
+export const updatedAt = (data: unknown): number | undefined => read.get(data as object);
+
 const TRIES = 3;
 const isReadAgain = ({ status, retryAfter }: CompanionError): boolean => retryAfter !== undefined && (status === 429 || status >= 502);
 
-/** Waits; ends early, with the signal's reason, when the signal aborts. */
+/** Waits. If the signal aborts, rejects at once with its reason. */
 export const sleep = (ms: number, signal?: AbortSignal | undefined): Promise<void> =>
   new Promise((resolve, reject) => {
     const abort = () => {
@@ -33,7 +39,10 @@ export const sleep = (ms: number, signal?: AbortSignal | undefined): Promise<voi
     else signal?.addEventListener("abort", abort, { once: true });
   });
 
-/** The error in an answer that isn't OK. */
+const badAnswer = (details: ErrorDetails): CompanionError =>
+  new CompanionError("bad_answer", "The response isn't from bot-companion. Check the service's URL.", details);
+
+/** Turns an error response into a typed error. */
 export async function failure(response: Response): Promise<CompanionError> {
   const { status, headers } = response;
   const body = (await response.json().catch(() => null)) as { message?: string; data?: { error?: ErrorCode; request_id?: string } } | null;
@@ -45,17 +54,17 @@ export async function failure(response: Response): Promise<CompanionError> {
   };
   return typeof body?.data?.error === "string"
     ? new CompanionError(body.data.error, String(body.message), details)
-    : new CompanionError("bad_answer", `The answer (${status}) is not the service's.`, details);
+    : badAnswer(details);
 }
 
-/** `fetch`, whose failure is typed unless it is the signal's. */
+/** `fetch` with typed errors. An abort still throws the signal's reason. */
 export async function send(fetch: Fetch, url: string, init: RequestInit): Promise<Response> {
   try {
     // The service never redirects, and other hosts must not get the token.
     return await fetch(url, { redirect: "manual", ...init });
   } catch (cause) {
     init.signal?.throwIfAborted();
-    throw new CompanionError("network", "The service cannot be reached, or does not list this page's origin.", { cause });
+    throw new CompanionError("network", "Can't reach the service, or it doesn't allow this page's origin.", { cause });
   }
 }
 
@@ -69,13 +78,16 @@ export async function call<T>(fetch: Fetch, url: string, { again = isReadAgain, 
     if (response.ok) {
       const body = (await response.json().catch(() => null)) as { code?: number; data?: unknown } | null;
       signal?.throwIfAborted();
-      if (body?.code === response.status && typeof body.data === "object" && body.data) return body.data as T;
-      error = new CompanionError("bad_answer", "The answer is not the service's.", { status: response.status });
+      if (body?.code === response.status && typeof body.data === "object" && body.data) {
+        read.set(body.data, Date.now() - (Number(response.headers.get("Age")) || 0) * 1000);
+        return body.data as T;
+      }
+      error = badAnswer({ status: response.status });
     } else {
       error = await failure(response);
       signal?.throwIfAborted();
     }
-    // Clients refused at the same time must not all come back at the same time.
+    // Random, so that clients that were refused together don't all come back together.
     const wait = (error.retryAfter || 0.5) * (1 + Math.random() / 2);
     waited += wait;
     if (tries >= TRIES || waited > patience || !again(error)) throw error;
@@ -83,9 +95,9 @@ export async function call<T>(fetch: Fetch, url: string, { again = isReadAgain, 
   }
 }
 
-/** A code may be sent again after these, once the time is over; after any other failure the provider may have seen it. */
+/** After these errors, the same code can be sent again. After any other, the provider may have used it up. */
 export const isSignInAgain = ({ code, retryAfter }: CompanionError): boolean =>
   retryAfter !== undefined && (code === "idp_rate_limited" || code === "idp_unavailable");
 
-/** Seconds that a sign-in may be tried for: a code lives for about 100, and some are over when it comes. */
+/** How long to retry a sign-in, in seconds. A code is valid for about 100, and some of that has passed when it arrives. */
 export const CODE_LIFE = 75;

@@ -1,10 +1,10 @@
 import type { ServiceErrorCode } from "./types.js";
 
-/** What goes wrong before or without an answer of the service:
- * `network`: no answer, or the service does not list this page's origin; `bad_answer`: an answer that is not the service's;
- * `state_mismatch`: this browser did not begin this sign-in; `access_denied`: the user refused at the provider;
- * `idp_error`: another error of the provider; `unsupported`: no secure context, or no storage to keep a sign-in in;
- * `cross_site`: a server refuses an unsafe request from another site. */
+/** Errors that don't come from the service:
+ * `network`: no response, or the service doesn't allow this page's origin; `bad_answer`: the response isn't from bot-companion;
+ * `state_mismatch`: this sign-in didn't start in this tab; `access_denied`: the user cancelled at the provider;
+ * `idp_error`: the provider returned another error; `unsupported`: the page isn't secure, or its storage is blocked;
+ * `cross_site`: an unsafe request came from another site (server only). */
 export type LocalErrorCode = "network" | "bad_answer" | "state_mismatch" | "access_denied" | "idp_error" | "unsupported" | "cross_site";
 
 export type ErrorCode = ServiceErrorCode | LocalErrorCode;
@@ -16,15 +16,17 @@ export interface ErrorDetails {
   cause?: unknown;
 }
 
-/** Every failure of this package except an abort. `message` is for people; program against `code`. */
+/** Every error that this package throws, except aborts. `message` is for people; use `code` in your program. */
 export class CompanionError extends Error {
   override readonly name = "CompanionError";
-  /** The HTTP status; 0 without an answer. */
+  /** The HTTP status, or 0 without a response. */
   readonly status: number;
-  /** Identifies the request in the service's log; show it to people who want to report a problem. */
+  /** The request's ID in the service's log. Show it to users so that they can report a problem. */
   readonly requestId: string | undefined;
-  /** Seconds to wait, if the service says so. */
+  /** How many seconds to wait before a retry, if the service says so. */
   readonly retryAfter: number | undefined;
+  /** Where the user was when they started the sign-in that failed. Always a path on this origin. */
+  returnTo: string | undefined;
 
   constructor(readonly code: ErrorCode, message: string, { status = 0, requestId, retryAfter, cause }: ErrorDetails = {}) {
     super(message, cause === undefined ? undefined : { cause });

@@ -1,39 +1,47 @@
-// The client of a page: sign-in, session, reads and live changes.
-import { CODE_LIFE, type Call, type Fetch, call, isSignInAgain, sleep } from "./call.js";
+// The browser client: sign-in, session, reads and live updates.
+import { CODE_LIFE, type Call, type Fetch, call, isSignInAgain, sleep, updatedAt } from "./call.js";
 import { CompanionError } from "./errors.js";
 import { Live, type LiveListener, isPrivate } from "./live.js";
 import { safePath } from "./path.js";
 import { authorizePage, random } from "./pkce.js";
 import { type ReadOptions, type Reads, makeReads } from "./reads.js";
-import { type Message, type Session, SessionStore, type SessionStorage } from "./session.js";
+import { type Message, type Session, type SessionListener, SessionStore, type SessionStorage, reliable } from "./session.js";
+import type { Share } from "./tabs.js";
 import type { NewSession, SignInOptions, Topic, User } from "./types.js";
 
+export { updatedAt } from "./call.js";
 export { CompanionError, type ErrorCode, type LocalErrorCode } from "./errors.js";
 export type { LiveListener } from "./live.js";
 export type { ReadOptions, Reads } from "./reads.js";
-export type { Session, SessionStorage } from "./session.js";
+export type { Session, SessionEnd, SessionListener, SessionStorage } from "./session.js";
+export type { Share } from "./tabs.js";
 export type * from "./types.js";
 
 export interface CompanionOptions {
-  /** The service's address. */
+  /** The service's URL. */
   url: string;
-  /** Where to keep the session: `"local"` (all tabs, the default), `"session"` (one tab, survives a reload), `"memory"` (until a reload), or your own storage. */
+  /** Where to keep the session: `"local"` (all tabs, the default), `"session"` (one tab, survives a reload), `"memory"` (until a reload), or your own. */
   storage?: "local" | "session" | "memory" | SessionStorage | undefined;
   /** Replaces the global `fetch`. */
   fetch?: Fetch | undefined;
+  /** Pass `shareTabs` from `@bot-companion/web/tabs` to share one live stream among all tabs. */
+  tabs?: ((page: Window & typeof globalThis) => Share) | undefined;
 }
 
 export interface SignedIn {
   user: User;
-  /** Where the user was, or what was passed to `signIn`: always a path on this origin. */
+  /** The page to go back to: the `returnTo` of `signIn`, or where the user was. Always a path on this origin. */
   returnTo: string;
 }
 
-/** The result of `watch`. After a failed read, `data` is from the previous one. */
+/** What `watch` reports. If a read fails, `data` is from the last one that worked. */
 export interface Reading<T> {
   readonly data: T | undefined;
   readonly error: CompanionError | undefined;
   readonly loading: boolean;
+  /** When the service got `data` (guilds come from the provider), in milliseconds since 1970. `undefined` if `read` returns anything
+   * other than the result of one of the client's reads. */
+  readonly updatedAt: number | undefined;
 }
 
 export interface Watch {
@@ -43,43 +51,58 @@ export interface Watch {
 }
 
 export interface Companion extends Reads {
-  /** Leaves for the provider's page; what stands behind an `await` may still run. The user comes back to `returnTo` (here, if not
-   * given) by way of `handleCallback`. */
+  /** Goes to the provider's page. Code after an `await` may still run. After `handleCallback`, the user returns to `returnTo`, by
+   * default the current page. */
   signIn(options?: { returnTo?: string | undefined; signal?: AbortSignal | undefined }): Promise<void>;
-  /** On the redirect address's page: completes the sign-in. `null` if the address isn't a callback. May be called twice. */
+  /** Completes the sign-in on the page at the redirect URL. If the URL has no `state` from this client, returns `null` and leaves the
+   * URL alone. Safe to call twice. */
   handleCallback(location?: { href: string }): Promise<SignedIn | null>;
-  /** The signed-in user. The same object until that changes. */
+  /** The signed-in user and their token. Returns the same object until the session changes. */
   session(): Session | null;
-  /** Listens for changes from any tab. Returns a function that removes the listener. */
-  onSession(listener: (session: Session | null) => void): () => void;
-  /** Ends this session: here at once, at the service as soon as it answers. */
+  /** Calls the listener when someone signs in or out, in any tab. Returns a function that removes the listener. */
+  onSession(listener: SessionListener): () => void;
+  /** Signs out here at once, then ends the session at the service. If the service can't be reached, this throws, and the client
+   * retries when the browser is back online, and on the next page. */
   signOut(): Promise<void>;
-  /** Ends all sessions of the user. If it fails, nothing has changed here. */
+  /** Ends all of the user's sessions. If this throws, the user is still signed in here. */
   signOutEverywhere(): Promise<void>;
-  /** Calls back with the topics to reload, starting with all of them. Returns a function that removes the listener. */
+  /** Calls the listener with the topics that have changed, first with all of them. Returns a function that removes the listener. */
   live(listener: LiveListener, options?: { signal?: AbortSignal | undefined }): () => void;
-  /** Reads now, whenever the topic changes (after a random part of `jitter`, 2,000 ms, and past the browser's cache), and when
-   * someone signs in or out. */
+  /** Reads now, whenever the topic changes, and when someone signs in or out. Bypasses the browser's cache. After a change, waits for a
+   * random time of up to `jitter` (default: 2,000 ms). */
   watch<T>(
     topic: Topic,
     read: (options: ReadOptions) => Promise<T>,
     listener: (reading: Reading<T>) => void,
     options?: { signal?: AbortSignal | undefined; jitter?: number | undefined },
   ): Watch;
-  /** Releases everything, as if the page were closed. The session stays. */
+  /** Closes streams and removes listeners. The user stays signed in. */
   close(): void;
 }
 
-interface Begun {
+/** A sign-in that this tab has started. */
+interface PendingSignIn {
+  state: string;
+  url: string;
   verifier: string;
   returnTo: string;
 }
+
+/** Marks this client's `state`, because the site may have other kinds of sign-in. */
+const STATE_PREFIX = "bc_";
+const PENDING_KEY = "bot-companion:sign-in";
+/** How many started sign-ins and unfinished sign-outs to remember. */
+const MAX_PENDING = 5;
+/** In milliseconds. */
+const SIGN_OUT_RETRY = 30_000;
+
+const isOver = (error: unknown): boolean => (error as CompanionError).code === "token_invalid";
 
 export function createCompanion(options: CompanionOptions): Companion {
   const url = options.url.replace(/\/+$/, "");
   const fetch: Fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, { credentials: "omit", ...init }));
   const key = `bot-companion:${url}`;
-  // On a server there is no page, so nothing is stored and nobody is signed in.
+  // On a server there is no page, so nothing is stored and no one is signed in.
   const page = typeof window === "undefined" ? undefined : window;
 
   const { storage = "local" } = options;
@@ -89,102 +112,126 @@ export function createCompanion(options: CompanionOptions): Companion {
     else if (storage === "local") store = page?.localStorage;
     else if (storage === "session") store = page?.sessionStorage;
   } catch {
-    // Forbidden by the browser, so keep it in memory.
+    // The browser blocks it, so keep the session in memory.
   }
 
+  const kept = reliable(store);
   const channel = page && "BroadcastChannel" in page ? new page.BroadcastChannel(key) : undefined;
   let closed = false;
   const tell = (message: Message) => {
-    // A closed channel throws; what is still under way may end a session.
+    // A closed channel throws, and a pending call can still end the session.
     if (!closed) channel?.postMessage(message);
   };
-  const sessions = new SessionStore(key, store, tell);
-  // Tabs with their own sessions have their own streams.
-  const shared = channel && storage === "local" && store ? page?.navigator?.locks : undefined;
-  const live = new Live(fetch, url, sessions, shared);
+  const sessions = new SessionStore(key, kept, tell);
+  const live = new Live(fetch, url, sessions, page && options.tabs?.(page), storage === "local" && !!store);
   const look = () => sessions.look();
-  page?.addEventListener("storage", look);
-  // A page from the back/forward cache has missed all changes.
-  page?.addEventListener("pageshow", look);
   if (channel) {
     channel.onmessage = ({ data }: { data: Message }) => {
       if (data.session) look();
       const session = sessions.get();
-      if (session && data.ended === session.user.id) sessions.end(session.token);
-      if (shared) live.hear(data);
+      if (session && data.ended === session.user.id) sessions.end(session.token, "signed_out");
     };
   }
 
+  /** Tokens of sessions that have ended here but not yet at the service. */
+  const ending = `${key}:ending`;
+  const endings = (): string[] => kept.getItem(ending)?.split(" ") ?? [];
+  const setEndings = (tokens: string[]) => (tokens.length ? kept.setItem(ending, tokens.slice(-MAX_PENDING).join(" ")) : kept.removeItem(ending));
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const endAtService = async (token: string) => {
+    try {
+      await call(fetch, `${url}/auth`, { method: "DELETE", keepalive: true, headers: { Token: token } });
+    } catch (error) {
+      if (!isOver(error)) {
+        clearTimeout(timer);
+        if (!closed) timer = setTimeout(endAll, SIGN_OUT_RETRY);
+        throw error;
+      }
+    }
+    setEndings(endings().filter((each) => each !== token));
+  };
+  const endAll = () => {
+    for (const token of endings()) endAtService(token).catch(() => undefined);
+  };
+  endAll();
+
+  // A page restored from the back/forward cache has missed all changes.
+  const events = { storage: look, pageshow: look, online: endAll };
+  for (const [name, heard] of Object.entries(events)) page?.addEventListener(name, heard);
+
   async function authorized<T>(path: string, request: Call, { token } = sessions.get() ?? { token: "" }): Promise<T> {
-    if (!token) throw new CompanionError("token_missing", "Nobody is signed in.");
+    if (!token) throw new CompanionError("token_missing", "No one is signed in.");
     try {
       return await call<T>(fetch, url + path, { ...request, headers: { ...request.headers, Token: token } });
     } catch (error) {
-      if (error instanceof CompanionError && error.code === "token_invalid") sessions.end(token);
+      if (isOver(error)) sessions.end(token, "ended");
       throw error;
     }
   }
   const reads = makeReads((path, request, token) => (token ? authorized(path, request) : call(fetch, url + path, request)));
 
-  /** The callback that this page has handled, until it is left or the session ends: a second effect gets the same. */
+  /** The result of this page's callback, for React's second effect. Kept until the session ends or the next sign-in starts. */
   let handled: { addresses: string[]; result: Promise<SignedIn> } | undefined;
   sessions.on((session) => {
     if (!session) handled = undefined;
   });
 
-  async function finish(begun: Begun, code: string): Promise<SignedIn> {
-    const { token, user } = await call<NewSession>(fetch, `${url}/auth`, {
-      method: "POST",
-      headers: { "Idp-Code": code, "Idp-Code-Verifier": begun.verifier },
-      again: isSignInAgain,
-      patience: CODE_LIFE,
-    });
-    sessions.set({ token, user });
-    return { user, returnTo: safePath(begun.returnTo) };
-  }
-
-  /** Looks at a callback's parameters without a wait in between: no second call can come first. */
-  function check(parameters: URLSearchParams): Promise<SignedIn> {
-    const state = parameters.get("state");
-    const entry = `${key}:sign-in:${state}`;
-    let begun: Begun | null = null;
+  const readPending = (): PendingSignIn[] => {
     try {
-      begun = JSON.parse((state && page?.sessionStorage.getItem(entry)) || "null") as Begun | null;
-      page?.sessionStorage.removeItem(entry);
+      return JSON.parse(page?.sessionStorage.getItem(PENDING_KEY) ?? "[]") as PendingSignIn[];
     } catch {
-      // Without the storage nothing was begun here.
+      // Storage is blocked or damaged, so there's no sign-in to finish.
+      return [];
     }
-    if (!begun) return Promise.reject(new CompanionError("state_mismatch", "This sign-in was not begun here. Sign in again."));
-    const code = parameters.get("code");
-    const error = parameters.get("error");
-    if (error || !code) {
-      return Promise.reject(
-        error === "access_denied"
-          ? new CompanionError("access_denied", "You did not allow the sign-in.")
-          : new CompanionError("idp_error", `The sign-in failed at the provider: ${error}.`),
-      );
+  };
+  const setPending = (all: PendingSignIn[]) =>
+    all.length ? page?.sessionStorage.setItem(PENDING_KEY, JSON.stringify(all.slice(-MAX_PENDING))) : page?.sessionStorage.removeItem(PENDING_KEY);
+
+  /** Has no `await` before the code is sent, so that a second call can't send it too. */
+  async function finish(pending: PendingSignIn | undefined, code: string | null, problem: string | null): Promise<SignedIn> {
+    if (!pending) throw new CompanionError("state_mismatch", "This sign-in didn't start in this tab. Sign in again.");
+    const others = readPending().filter(({ state }) => state !== pending.state);
+    const returnTo = safePath(pending.returnTo);
+    try {
+      if (problem || !code) {
+        throw problem === "access_denied"
+          ? new CompanionError(problem, "You cancelled the sign-in.")
+          : new CompanionError("idp_error", `The sign-in failed at the provider: ${problem || "no code"}.`);
+      }
+      setPending(others);
+      const { token, user } = await call<NewSession>(fetch, `${url}/auth`, {
+        method: "POST",
+        headers: { "Idp-Code": code, "Idp-Code-Verifier": pending.verifier },
+        again: isSignInAgain,
+        patience: CODE_LIFE,
+      });
+      sessions.set({ token, user });
+      return { user, returnTo };
+    } catch (error) {
+      // The user can go back and choose again.
+      setPending([...others, pending]);
+      throw Object.assign(error as CompanionError, { returnTo });
     }
-    return finish(begun, code);
   }
 
   return {
     ...reads,
 
     async signIn({ returnTo, signal } = {}) {
-      if (!page) throw new CompanionError("unsupported", "Only a page can sign in.");
+      if (!page) throw new CompanionError("unsupported", "signIn() only works in a browser.");
       const { pathname, search, hash } = page.location;
-      const begun: Begun = { verifier: random(), returnTo: safePath(returnTo ?? pathname + search + hash) };
-      const state = random();
+      const state = STATE_PREFIX + random();
+      const pending: PendingSignIn = { state, url, verifier: random(), returnTo: safePath(returnTo ?? pathname + search + hash) };
       const settings = await call<SignInOptions>(fetch, `${url}/auth`, { signal });
-      // The user would come back to a page that knows nothing of this sign-in.
+      // The user would come back to another site, which can't finish this sign-in.
       if (new URL(settings.redirect_uri).origin !== page.location.origin) {
-        throw new CompanionError("redirect_uri_unknown", `The service has no redirect address for ${page.location.origin}.`);
+        throw new CompanionError("redirect_uri_unknown", `${page.location.origin} isn't in the service's idp.redirect_uri.`);
       }
-      const to = await authorizePage(settings, state, begun.verifier);
+      const to = await authorizePage(settings, state, pending.verifier);
       try {
-        page.sessionStorage.setItem(`${key}:sign-in:${state}`, JSON.stringify(begun));
+        setPending([...readPending(), pending]);
       } catch (cause) {
-        throw new CompanionError("unsupported", "The browser keeps nothing for this page, so nobody can sign in.", { cause });
+        throw new CompanionError("unsupported", "This browser blocks storage for this page, so you can't sign in.", { cause });
       }
       handled = undefined;
       page.location.assign(to);
@@ -195,13 +242,15 @@ export function createCompanion(options: CompanionOptions): Companion {
       if (handled?.addresses.includes(href)) return handled.result;
       const address = new URL(href);
       const { searchParams } = address;
-      if (!searchParams.has("code") && !(searchParams.has("error") && searchParams.has("state"))) return null;
-      const parameters = new URLSearchParams(searchParams);
+      const [code, state, error] = ["code", "state", "error"].map((name) => searchParams.get(name)) as [string | null, string | null, string | null];
+      const pending = readPending().find((each) => each.state === state);
+      // The page can have its own `code`, and another client on this page its own sign-in.
+      if (!state?.startsWith(STATE_PREFIX) || (pending && pending.url !== url) || (code ?? error) === null) return null;
       for (const name of ["code", "state", "error", "error_description", "error_uri"]) searchParams.delete(name);
-      // Not in the history, not in a `Referer`, and not sent again by a reload.
+      // Keeps the code out of the history and `Referer`, and a reload from sending it again.
       if (page?.location.href === href) page.history.replaceState(page.history.state, "", address.href);
-      const result = check(parameters);
-      // A router may still have the address as it was.
+      const result = finish(pending, code, error);
+      // A router may still pass the original URL.
       handled = { addresses: [href, address.href], result };
       return result;
     },
@@ -212,12 +261,9 @@ export function createCompanion(options: CompanionOptions): Companion {
     async signOut() {
       const session = sessions.get();
       if (!session) return;
-      sessions.end(session.token);
-      try {
-        await authorized("/auth", { method: "DELETE", keepalive: true }, session);
-      } catch (error) {
-        if ((error as CompanionError).code !== "token_invalid") throw error;
-      }
+      setEndings([...endings(), session.token]);
+      sessions.end(session.token, "signed_out");
+      await endAtService(session.token);
     },
 
     async signOutEverywhere() {
@@ -226,9 +272,9 @@ export function createCompanion(options: CompanionOptions): Companion {
       try {
         await authorized("/sessions", { method: "DELETE" }, session);
       } catch (error) {
-        if ((error as CompanionError).code !== "token_invalid") throw error;
+        if (!isOver(error)) throw error;
       }
-      sessions.end(session.token);
+      sessions.end(session.token, "signed_out");
       tell({ ended: session.user.id });
     },
 
@@ -265,15 +311,15 @@ export function createCompanion(options: CompanionOptions): Companion {
           } catch (cause) {
             error = cause instanceof CompanionError ? cause : new CompanionError("bad_answer", String(cause), { cause });
           }
-          // Another read goes on, or none.
+          // A newer read has replaced this one, or it was stopped.
           if (own.aborted) return;
           if (!again) running = undefined;
-          listener({ data, error, loading: false });
+          listener({ data, error, loading: false, updatedAt: updatedAt(data) });
           late = true;
           fresh = false;
         } while (again && !own.aborted);
       };
-      const begin = () => {
+      const start = () => {
         running?.abort();
         running = undefined;
         if (!isMine || sessions.get()) void load(false);
@@ -282,13 +328,13 @@ export function createCompanion(options: CompanionOptions): Companion {
       const forget = isMine
         ? sessions.on((session) => {
             data = undefined;
-            listener({ data, error: undefined, loading: !!session });
-            begin();
+            listener({ data, error: undefined, loading: !!session, updatedAt: undefined });
+            start();
           })
         : undefined;
       const unlive = live.add((topics) => {
         if (!topics.includes(topic) || (isMine && !sessions.get())) return;
-        // A read that is under way may have come too early; one that waits has not.
+        // A read in progress may have missed the change, so read once more.
         if (running) again = true;
         else void load(true);
       }, false);
@@ -299,7 +345,7 @@ export function createCompanion(options: CompanionOptions): Companion {
         running?.abort();
       };
       signal?.addEventListener("abort", stop, { once: true });
-      begin();
+      start();
       return {
         stop,
         reload({ fresh = false } = {}) {
@@ -312,8 +358,8 @@ export function createCompanion(options: CompanionOptions): Companion {
       closed = true;
       live.close();
       channel?.close();
-      page?.removeEventListener("storage", look);
-      page?.removeEventListener("pageshow", look);
+      clearTimeout(timer);
+      for (const [name, heard] of Object.entries(events)) page?.removeEventListener(name, heard);
     },
   };
 }

@@ -1,14 +1,15 @@
-// The stream of changes: one for all tabs that share a session, reopened whenever it is lost.
+// The live stream, reopened whenever it is lost.
 import { type Fetch, failure, send, sleep } from "./call.js";
 import { CompanionError } from "./errors.js";
-import type { Message, SessionStore } from "./session.js";
+import type { Session, SessionStore } from "./session.js";
+import type { Share } from "./tabs.js";
 import type { Topic } from "./types.js";
 
 export type LiveListener = (topics: Topic[]) => void;
 
 const PUBLIC: Topic[] = ["status", "team", "feedback", "stats"];
 const PRIVATE: Topic[] = ["guilds", "sessions", "me"];
-/** The service sends a comment every 15 seconds. */
+/** How long to wait for data, in milliseconds. The service sends a comment every 15 seconds. */
 const SILENCE = 50_000;
 const LONGEST_WAIT = 60_000;
 
@@ -18,25 +19,26 @@ export class Live {
   readonly #listeners = new Set<LiveListener>();
   #stop: AbortController | undefined;
   #retry = 3000;
-  /** Whether a stream is open, or another tab has it: a new listener then waits for no first event. */
+  /** Whether this tab or the leading tab has an open stream. If so, a new listener is called at once. */
   #open = false;
 
   constructor(
     readonly fetch: Fetch,
     readonly url: string,
     readonly sessions: SessionStore,
-    /** For electing the tab that holds the stream; none if tabs cannot share one. */
-    readonly locks: LockManager | undefined,
+    /** Shares the stream among tabs, if the page wants that. */
+    private share: Share | undefined,
+    /** Whether all tabs have the same session. If not, they only share the public stream. */
+    readonly isSame: boolean,
   ) {}
 
-  /** `first`: with every topic to begin with, as its own stream would have it. */
+  /** With `first`, the listener is called with all topics, even if the stream is already open. */
   add(listener: LiveListener, first: boolean): () => void {
     const own: LiveListener = (topics) => listener(topics);
     this.#listeners.add(own);
     if (!this.#stop) {
-      const stop = (this.#stop = new AbortController());
-      // Only a stop ends it with an error.
-      this.#run(stop.signal).catch(() => undefined);
+      this.#stop = new AbortController();
+      void this.#run(this.#stop.signal);
     } else if (first && this.#open) this.#tell(this.#all(), [own]);
     return () => {
       if (this.#listeners.delete(own) && !this.#listeners.size) this.close();
@@ -50,73 +52,68 @@ export class Live {
     this.#open = false;
   }
 
-  /** What the tab with the stream has heard. */
-  hear({ changed }: Message): void {
-    if (changed) this.#tell(changed as Topic[]);
-  }
-
   #all(): Topic[] {
     return this.sessions.get() ? [...PUBLIC, ...PRIVATE] : PUBLIC;
   }
 
   #tell(topics: Topic[], listeners: Iterable<LiveListener> = this.#listeners): void {
     for (const listener of listeners) {
-      // A listener that throws disturbs neither the others nor the stream.
+      // In a microtask, so that a listener that throws stops neither the others nor the stream.
       queueMicrotask(() => {
         if (this.#listeners.has(listener)) listener([...topics]);
       });
     }
   }
 
+  /** Keeps a stream open until the signal aborts, and switches to a new one when the session changes. */
   async #run(signal: AbortSignal): Promise<void> {
-    if (!this.locks) return this.#hold(signal);
-    const name = `${this.sessions.key}:live`;
-    const held = await this.locks.request(name, { ifAvailable: true }, async (lock) => {
-      if (lock) await this.#hold(signal);
-      return lock;
-    });
-    if (held || signal.aborted) return;
-    this.#open = true;
-    this.#tell(this.#all());
-    // Granted when the other tab is closed, or listens no more.
-    await this.locks.request(name, { signal }, () => this.#hold(signal));
-  }
-
-  /** Keeps a stream open until the signal aborts. */
-  async #hold(signal: AbortSignal): Promise<void> {
-    let failures = 0;
-    /** Does something that is given up when the signal aborts, or when the session is another. */
-    const within = async (work: (own: AbortController) => Promise<void>): Promise<unknown> => {
-      const own = new AbortController();
-      const abort = () => own.abort();
-      signal.addEventListener("abort", abort);
-      const forget = this.sessions.on(abort);
-      try {
-        return await work(own);
-      } catch (error) {
-        return error;
-      } finally {
-        forget();
-        signal.removeEventListener("abort", abort);
-      }
-    };
     while (!signal.aborted) {
-      const token = this.sessions.get()?.token;
-      const error = await within((own) => this.#read(token, own, () => (failures = 0)));
-      this.#open = false;
-      let wait = 0;
-      if (error instanceof CompanionError) {
-        wait = (error.retryAfter ?? 0) * 1000;
-        if (token && error.code === "token_invalid") this.sessions.end(token);
+      const own = follow(signal);
+      const forget = this.sessions.on(() => own.abort());
+      const session = this.sessions.get();
+      const lead = (say: (topics: Topic[]) => void) => this.#hold(session, own.signal, say);
+      try {
+        // The name contains the user, so that tabs of different users never share, not even while a sign-in spreads from tab to tab.
+        if (this.share && (this.isSame || !session)) {
+          await this.share(
+            `${this.sessions.key}:live:${session?.user.id ?? ""}`,
+            lead,
+            (topics) => {
+              this.#open = true;
+              this.#tell((topics as Topic[] | undefined) ?? this.#all());
+            },
+            own.signal,
+          );
+        } else await lead(() => undefined);
+      } catch {
+        // Either an abort, or sharing doesn't work here.
+        if (!own.signal.aborted) this.share = undefined;
       }
-      // Another session has another stream, at once.
-      if (signal.aborted || this.sessions.get()?.token !== token) continue;
-      wait += Math.min(LONGEST_WAIT, this.#retry * 2 ** failures++) * (0.5 + Math.random());
-      await within((own) => sleep(wait, own.signal));
+      forget();
+      own.abort();
+      if (!signal.aborted) this.#open = false;
     }
   }
 
-  async #read(token: string | undefined, lost: AbortController, good: () => void): Promise<void> {
+  async #hold(session: Session | null, signal: AbortSignal, say: (topics: Topic[]) => void): Promise<void> {
+    for (let failures = 0; ; ) {
+      let wait = 0;
+      try {
+        await this.#read(session?.token, follow(signal), say, () => (failures = 0));
+      } catch (error) {
+        if (error instanceof CompanionError) {
+          wait = (error.retryAfter ?? 0) * 1000;
+          if (session && error.code === "token_invalid") this.sessions.end(session.token, "ended");
+        }
+      }
+      if (signal.aborted) return;
+      this.#open = false;
+      wait += Math.min(LONGEST_WAIT, this.#retry * 2 ** failures++) * (0.5 + Math.random());
+      await sleep(wait, signal);
+    }
+  }
+
+  async #read(token: string | undefined, lost: AbortController, say: (topics: Topic[]) => void, good: () => void): Promise<void> {
     let watchdog: ReturnType<typeof setTimeout> | undefined;
     const alive = () => {
       clearTimeout(watchdog);
@@ -141,19 +138,28 @@ export class Live {
         for (const message of messages) {
           const field = (name: string) => new RegExp(`^${name}: ?(.*)$`, "m").exec(message)?.[1];
           this.#retry = Number(field("retry")) || this.#retry;
-          if (field("event") === "ended" && token) return this.sessions.end(token);
+          if (field("event") === "ended" && token) return this.sessions.end(token, "ended");
           if (field("event") !== "changed") continue;
           good();
           this.#open = true;
           const { changed } = JSON.parse(field("data") ?? "{}") as { changed: Topic[] };
-          this.sessions.tell({ changed });
+          say(changed);
           this.#tell(changed);
         }
       }
     } finally {
       clearTimeout(watchdog);
-      // Whatever ended it, no connection stays open.
+      // Never leaves a connection open.
       lost.abort();
     }
   }
+}
+
+/** A controller that aborts when the signal does. It can also be aborted earlier. */
+function follow(signal: AbortSignal): AbortController {
+  const own = new AbortController();
+  const abort = () => own.abort();
+  if (signal.aborted) abort();
+  signal.addEventListener("abort", abort, { signal: own.signal });
+  return own;
 }

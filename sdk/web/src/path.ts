@@ -1,8 +1,8 @@
-/** The path if it can only lead to a page of the same origin, in its normal form; else `/`. Browsers take `//host`, `/\host` and the
- * same with tabs or line breaks in between for another site's address. */
+/** Returns the path, normalised, if it stays on this origin, and `/` if not. Browsers treat `//host`, `/\host`, and the same with tabs
+ * or line breaks in between, as another site's URL. */
 export function safePath(path: unknown): string {
   if (typeof path !== "string" || !/^\/(?![/\\])[^\\\x00-\x1f\x7f]*$/.test(path)) return "/";
   const { pathname, search, hash } = new URL(path, "http://localhost");
-  // `/.//host` has become `//host`.
+  // `/.//host` normalises to `//host`.
   return pathname.startsWith("//") ? "/" : pathname + search + hash;
 }

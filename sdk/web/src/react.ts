@@ -1,38 +1,124 @@
 "use client";
-// React hooks for the client. Components that use the same hook share one read.
-import { type ReactElement, type ReactNode, createContext, createElement, useContext, useEffect, useRef, useSyncExternalStore } from "react";
-import type { Companion, Guild, LiveListener, ReadOptions, Reading, Status, Topic, User, Watch } from "./index.js";
+// React hooks. Components that use the same hook share one read.
+import { type ReactElement, type ReactNode, createContext, createElement, useContext, useEffect, useMemo, useRef, useSyncExternalStore } from "react";
+import type { Companion, CompanionError, FeedbackEntry, Guild, InvitableGuild, LiveListener, Me, ReadOptions, Reading, SessionEnd, SessionEntry, Stats, Status, TeamMember, Topic, User, Watch } from "./index.js";
 
 const Context = createContext<Companion | null>(null);
 
 export interface CompanionProviderProps {
-  /** Created once, outside any component: `createCompanion({ url })`. */
+  /** Create it once, outside any component: `createCompanion({ url })`. */
   companion: Companion;
+  /** Goes to a path on your site after a sign-in, for example your router's `replace`. By default, the URL is replaced, and routers that
+   * listen for `popstate` follow. */
+  navigate?: ((to: string) => void) | undefined;
   children?: ReactNode;
 }
 
-export function CompanionProvider({ companion, children }: CompanionProviderProps): ReactElement {
+function replaceUrl(to: string): void {
+  history.replaceState(history.state, "", to);
+  dispatchEvent(new PopStateEvent("popstate", { state: history.state }));
+}
+
+/** Completes sign-ins on any page, and takes the user back to where they were. */
+export function CompanionProvider({ companion, navigate = replaceUrl, children }: CompanionProviderProps): ReactElement {
+  const go = useRef(navigate);
+  useEffect(() => {
+    go.current = navigate;
+  });
+  useEffect(() => void visitOf(companion).arrive((to) => go.current(to)), [companion]);
   return createElement(Context.Provider, { value: companion }, children);
 }
 
 /** The client passed to the provider. */
 export function useCompanion(): Companion {
   const companion = useContext(Context);
-  if (!companion) throw new Error("Put a <CompanionProvider> around this component.");
+  if (!companion) throw new Error("Wrap this component in a <CompanionProvider>.");
   return companion;
 }
 
-const nobody = () => null;
-
-/** The signed-in user, in every tab; `null` for nobody, and during server rendering. */
-export function useUser(): User | null {
-  const companion = useCompanion();
-  return useSyncExternalStore(companion.onSession, () => companion.session(), nobody)?.user ?? null;
+/** Who is signed in. */
+export interface SessionState {
+  /** False during server rendering, in the first render, and while a sign-in is being completed. Show neither "Sign in" nor a name yet. */
+  readonly isLoaded: boolean;
+  readonly user: User | null;
+  /** Why the last sign-in failed. Cleared when someone signs in. */
+  readonly error: CompanionError | undefined;
+  /** Why the session ended. Cleared when someone signs in. */
+  readonly reason: SessionEnd | undefined;
 }
 
-/** `data`, `error` and `loading`, and a way to reload. */
+const LOADING: SessionState = { isLoaded: false, user: null, error: undefined, reason: undefined };
+
+interface Visit {
+  arrive(navigate: (to: string) => void): Promise<void>;
+  subscribe(changed: () => void): () => void;
+  get(): SessionState;
+}
+
+function makeVisit(companion: Companion): Visit {
+  const listeners = new Set<() => void>();
+  let state = LOADING;
+  let isArriving = false;
+  const set = (change: Partial<SessionState>) => {
+    state = { ...state, ...change };
+    for (const listener of listeners) listener();
+  };
+  companion.onSession((session, reason) => set({ user: session?.user ?? null, reason, error: session ? undefined : state.error }));
+  return {
+    async arrive(navigate) {
+      // Strict mode's second effect, while the first is still running.
+      if (isArriving) return;
+      isArriving = true;
+      let error: CompanionError | undefined;
+      let to: string | undefined;
+      try {
+        to = (await companion.handleCallback())?.returnTo;
+      } catch (cause) {
+        error = cause as CompanionError;
+        to = error.returnTo ?? "/";
+      }
+      isArriving = false;
+      try {
+        if (to !== undefined) navigate(to);
+      } finally {
+        set({ isLoaded: true, user: companion.session()?.user ?? null, error });
+      }
+    },
+    subscribe(changed) {
+      const own = () => changed();
+      listeners.add(own);
+      return () => void listeners.delete(own);
+    },
+    get: () => state,
+  };
+}
+
+const visits = new WeakMap<Companion, Visit>();
+function visitOf(companion: Companion): Visit {
+  let visit = visits.get(companion);
+  if (!visit) visits.set(companion, (visit = makeVisit(companion)));
+  return visit;
+}
+
+const loading = () => LOADING;
+
+/** Whether the session has loaded, who is signed in, and why a sign-in failed or a session ended. The same in every tab. */
+export function useSession(): SessionState {
+  const visit = visitOf(useCompanion());
+  return useSyncExternalStore(visit.subscribe, visit.get, loading);
+}
+
+const noSession = () => null;
+
+/** The signed-in user, the same in every tab. `null` if no one is signed in, and during server rendering. */
+export function useUser(): User | null {
+  const companion = useCompanion();
+  return useSyncExternalStore(companion.onSession, () => companion.session(), noSession)?.user ?? null;
+}
+
+/** What a hook returns: `data`, `error`, `loading`, `updatedAt` and `reload`. */
 export interface LiveReading<T> extends Reading<T> {
-  /** Reads now; with `fresh`, the provider is asked first. */
+  /** Reads again now. With `fresh`, the service asks the provider first. */
   reload(options?: { fresh?: boolean }): void;
 }
 
@@ -41,15 +127,20 @@ interface Store<T> {
   get(): LiveReading<T>;
 }
 
-function makeStore<T>(companion: Companion, topic: Topic, isMine: boolean, read: (options: ReadOptions) => Promise<T>): Store<T> {
+type Read<T> = (companion: Companion) => (options: ReadOptions) => Promise<T>;
+
+const MINE: Topic[] = ["guilds", "sessions", "me"];
+
+function makeStore<T>(companion: Companion, topic: Topic, read: (options: ReadOptions) => Promise<T>, unused: () => void): Store<T> {
+  const isMine = MINE.includes(topic);
   const listeners = new Set<() => void>();
   let watch: Watch | undefined;
   const reload: Watch["reload"] = (options) => watch?.reload(options);
-  const blank = (): LiveReading<T> => ({ data: undefined, error: undefined, loading: !isMine || companion.session() !== null, reload });
+  const blank = (): LiveReading<T> => ({ data: undefined, error: undefined, updatedAt: undefined, loading: !isMine || companion.session() !== null, reload });
   let state = blank();
   return {
     get: () => {
-      // Someone may have signed in or out while nobody watched.
+      // Someone may have signed in or out while no component was subscribed.
       if (!watch && isMine && state.loading !== (companion.session() !== null)) state = blank();
       return state;
     },
@@ -62,55 +153,71 @@ function makeStore<T>(companion: Companion, topic: Topic, isMine: boolean, read:
       });
       return () => {
         listeners.delete(own);
-        // Strict mode subscribes again at once; that needs no second read.
+        // Wait, because strict mode subscribes again at once, and must not cause a second read.
         queueMicrotask(() => {
           if (listeners.size || !watch) return;
           watch.stop();
           watch = undefined;
-          // What the next one sees may be another user's.
+          // The next subscriber may be another user.
           state = blank();
+          unused();
         });
       };
     },
   };
 }
 
-interface Stores {
-  guilds: Store<Guild[]>;
-  status: Store<Status>;
-}
-const known = new WeakMap<Companion, Stores>();
+/** A page that shows one guild after another only keeps the most recent. */
+const MAX_STORES = 100;
+const known = new WeakMap<Companion, Map<string, Store<unknown>>>();
 
-function useStores(): Stores {
-  const companion = useCompanion();
+function storeOf<T>(companion: Companion, name: string, topic: Topic, read: Read<T>): Store<T> {
   let stores = known.get(companion);
-  if (!stores) {
-    stores = {
-      guilds: makeStore(companion, "guilds", true, companion.guilds),
-      status: makeStore(companion, "status", false, companion.status),
-    };
-    known.set(companion, stores);
+  if (!stores) known.set(companion, (stores = new Map()));
+  const found = stores.get(name) as Store<T> | undefined;
+  if (found) return found;
+  const all = stores;
+  const store = makeStore(companion, topic, read(companion), () => all.get(name) === store && all.delete(name));
+  // A component that renders but never mounts leaves its store behind, so drop the oldest.
+  for (const oldest of all.keys()) {
+    if (all.size < MAX_STORES) break;
+    all.delete(oldest);
   }
-  return stores;
+  all.set(name, store as Store<unknown>);
+  return store;
 }
 
-// While a server renders, and for the first render in the page, which must be the same.
-const waiting: LiveReading<never> = { data: undefined, error: undefined, loading: true, reload: () => undefined };
+// For server rendering, and for the first render in the browser, which must match it.
+const waiting: LiveReading<never> = { data: undefined, error: undefined, updatedAt: undefined, loading: true, reload: () => undefined };
 const wait = () => waiting;
 
-/** The user's guilds, kept up to date. If nobody is signed in, there is no `data`, and it isn't `loading`. */
-export function useGuilds(): LiveReading<Guild[]> {
-  const { guilds } = useStores();
-  return useSyncExternalStore(guilds.subscribe, guilds.get, wait);
+function useRead<T>(name: string, topic: Topic, read: Read<T>): LiveReading<T> {
+  const companion = useCompanion();
+  // `read` is a new function each time; the name identifies it.
+  const store = useMemo(() => storeOf(companion, name, topic, read), [companion, name]);
+  return useSyncExternalStore(store.subscribe, store.get, wait);
 }
 
-/** The status of service and bot, kept up to date. */
-export function useStatus(): LiveReading<Status> {
-  const { status } = useStores();
-  return useSyncExternalStore(status.subscribe, status.get, wait);
-}
+/** The user, their session and their team permissions, kept up to date. */
+export const useMe = (): LiveReading<Me> => useRead("me", "me", ({ me }) => me);
+/** The user's guilds, kept up to date. If no one is signed in, there's no `data`, and `loading` is false. */
+export const useGuilds = (): LiveReading<Guild[]> => useRead("guilds", "guilds", ({ guilds }) => guilds);
+/** One of the user's guilds, kept up to date. The error is `guild_not_found` if the user doesn't share it with the bot. */
+export const useGuild = (id: string): LiveReading<Guild> => useRead(`guild:${id}`, "guilds", ({ guild }) => (options) => guild(id, options));
+/** Guilds the user can add the bot to, kept up to date. */
+export const useInvitableGuilds = (): LiveReading<InvitableGuild[]> => useRead("invitable", "guilds", ({ invitableGuilds }) => invitableGuilds);
+/** The user's sessions on all devices, kept up to date. */
+export const useSessions = (): LiveReading<SessionEntry[]> => useRead("sessions", "sessions", ({ sessions }) => sessions);
+/** The status of the service and the bot, kept up to date. */
+export const useStatus = (): LiveReading<Status> => useRead("status", "status", ({ status }) => status);
+/** The bot's team, kept up to date. */
+export const useTeam = (): LiveReading<TeamMember[]> => useRead("team", "team", ({ team }) => team);
+/** User feedback about the bot, kept up to date. */
+export const useFeedback = (): LiveReading<FeedbackEntry[]> => useRead("feedback", "feedback", ({ feedback }) => feedback);
+/** The bot's statistics, kept up to date. */
+export const useStats = (): LiveReading<Stats> => useRead("stats", "stats", ({ stats }) => stats);
 
-/** Calls the listener with the topics that have changed while the component is mounted, starting with all. */
+/** While the component is mounted, calls the listener with the topics that have changed, first with all of them. */
 export function useLive(listener: LiveListener): void {
   const companion = useCompanion();
   const latest = useRef(listener);

@@ -1,28 +1,28 @@
-// The calls that a browser and a server have in common.
+// The calls that the browser and server clients share.
 import type { Call } from "./call.js";
 import { CompanionError } from "./errors.js";
 import type { FeedbackEntry, Guild, InvitableGuild, Me, SessionEntry, Stats, Status, TeamMember } from "./types.js";
 
 export interface ReadOptions {
   signal?: AbortSignal | undefined;
-  /** Asks the provider first (guilds), and bypasses the browser's cache (everything). */
+  /** Bypasses the browser's cache. For guilds, the service also asks the provider first. */
   fresh?: boolean | undefined;
-  /** How the browser's cache is used; `live()` says when `"no-cache"` is needed. */
+  /** The `cache` mode for `fetch`. After a change reported by `live()`, use `"no-cache"`. */
   cache?: RequestCache | undefined;
 }
 
 export interface Reads {
-  /** The user, the session and the permissions from the team. */
+  /** The user, their session and their team permissions. */
   me(options?: ReadOptions): Promise<Me>;
   /** The guilds that the user and the bot share. */
   guilds(options?: ReadOptions): Promise<Guild[]>;
-  /** One of them; `guild_not_found` if there is none for this user. */
+  /** One of those guilds. Throws `guild_not_found` if the user doesn't share it with the bot. */
   guild(id: string, options?: ReadOptions): Promise<Guild>;
-  /** Guilds that the user could add the bot to. */
+  /** Guilds the user can add the bot to. */
   invitableGuilds(options?: ReadOptions): Promise<InvitableGuild[]>;
-  /** The user's sessions, on all devices. */
+  /** The user's sessions on all devices. */
   sessions(options?: ReadOptions): Promise<SessionEntry[]>;
-  /** Ends one of them. */
+  /** Ends one of those sessions. */
   endSession(id: string, options?: { signal?: AbortSignal | undefined }): Promise<void>;
   status(options?: ReadOptions): Promise<Status>;
   team(options?: ReadOptions): Promise<TeamMember[]>;
@@ -30,18 +30,18 @@ export interface Reads {
   stats(options?: ReadOptions): Promise<Stats>;
 }
 
-/** Calls the service; with `token`, on the user's behalf. */
+/** Calls the service. With `token`, on the user's behalf. */
 export type Caller = <T>(path: string, call: Call, token: boolean) => Promise<T>;
 
-/** An id in a path. One like `..` would name another route. */
+/** Checks an ID for use in a path. `..` would lead to another route. */
 function segment(id: string, error: "guild_not_found" | "session_not_found"): string {
-  if (!/^[\w-]+$/.test(id) || id === "invitable") throw new CompanionError(error, "There is none with this id.", { status: 404 });
+  if (!/^[\w-]+$/.test(id) || id === "invitable") throw new CompanionError(error, "This ID doesn't exist.", { status: 404 });
   return id;
 }
 
 export function makeReads(run: Caller): Reads {
   const read = <T>(path: string, { signal, fresh, cache }: ReadOptions = {}, token = false, ask = false): Promise<T> =>
-    // The header makes the service ask the provider. Elsewhere it would only cost a preflight.
+    // The header makes the service ask the provider. On other routes it would only cost a preflight.
     run(path, { signal, cache: fresh ? "no-cache" : cache, headers: fresh && ask ? { "Cache-Control": "no-cache" } : {} }, token);
   return {
     me: (options) => read("/me", options, true),

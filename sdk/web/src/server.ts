@@ -1,4 +1,5 @@
-// For server-rendered dashboards: the token stays in a cookie that no script can read. It only uses the web-standard `Request` and `Response`, so it runs on Node, Bun, Deno and Workers.
+// For server-rendered dashboards: keeps the token in a cookie that scripts can't read. Only uses the web-standard `Request` and
+// `Response`, so it runs on Node, Bun, Deno and Workers.
 import { CODE_LIFE, type Fetch, call, isSignInAgain } from "./call.js";
 import { CompanionError } from "./errors.js";
 import { safePath } from "./path.js";
@@ -6,70 +7,80 @@ import { authorizePage, random } from "./pkce.js";
 import { type Reads, makeReads } from "./reads.js";
 import type { Me, NewSession, SignInOptions } from "./types.js";
 
+export { updatedAt } from "./call.js";
 export { CompanionError, type ErrorCode, type LocalErrorCode } from "./errors.js";
 export { safePath } from "./path.js";
 export type { ReadOptions, Reads } from "./reads.js";
 export type * from "./types.js";
 
 export interface CookieOptions {
-  /** `__Host-companion`, or `companion` if the cookie is not `Secure` or has another path: browsers let no other site of the domain
-   * set a cookie with that prefix. */
+  /** Default: `__Host-companion`, or `companion` if the cookie isn't `Secure` or has another path. With the prefix, browsers don't let
+   * other subdomains set the cookie. */
   name?: string | undefined;
-  /** True unless the redirect address is `http://localhost` (or a loopback address). */
+  /** Default: true, unless the redirect URL is `http://localhost` or a loopback address. */
   secure?: boolean | undefined;
-  /** `/` */
+  /** Default: `/` */
   path?: string | undefined;
-  /** Seconds; 30 days, as long as a session can last. The service ends it earlier if it is not used. */
+  /** In seconds. Default: 30 days, the longest a session can last. The service ends unused sessions earlier. */
   maxAge?: number | undefined;
 }
 
 export interface ServerOptions {
-  /** The service's address, as this server reaches it. */
+  /** The service's URL, as this server reaches it. */
   url: string;
-  /** This dashboard's own redirect address, one of the service's `idp.redirect_uri`. Its origin is the one that unsafe requests must
-   * come from. */
+  /** This dashboard's redirect URL. It must be one of the service's `idp.redirect_uri`. Unsafe requests must come from its origin. */
   redirectUri: string;
   cookie?: CookieOptions | undefined;
+  /** Where to redirect when a sign-in fails: a path on this site (default: `/`). The error's code is added, as in
+   * `?sign_in_error=access_denied`. With `false`, `signIn` and `callback` throw a `CompanionError` instead. */
+  failureRedirect?: string | false | undefined;
   /** Replaces the global `fetch`. */
   fetch?: Fetch | undefined;
 }
 
+/** The parts of a request that reads need. In server components, pass `{ headers: await headers() }`, which counts as a GET. */
+export interface RequestLike {
+  headers: { get(name: string): string | null };
+  method?: string | undefined;
+}
+
 export interface ServerCompanion {
-  /** 302 to the provider's page. The user comes back to `returnTo`, by default the request's parameter of that name; to `/` if that is
-   * not a path of this site or has more than 512 characters. */
+  /** Returns a 302 to the provider's page. The user comes back to `returnTo` (default: the request's query parameter of that name), or
+   * to `/` if that isn't a path on this site or has more than 512 characters. */
   signIn(request: Request, options?: { returnTo?: string | undefined }): Promise<Response>;
-  /** At the redirect address: 302 to `returnTo` with the session's cookie. Throws a `CompanionError` if nobody is signed in now. */
+  /** For the redirect URL. Returns a 302 to `returnTo` with the session cookie, or a 303 to `failureRedirect` if the sign-in failed. */
   callback(request: Request): Promise<Response>;
-  /** For a POST of this site only: ends the session, or all of the user's, removes the cookie, 303 to `returnTo` or `/`. */
+  /** Ends the session, or all of the user's sessions, and removes the cookie. Returns a 303 to `returnTo` (default: `/`). Only accepts
+   * POST requests from this site. */
   signOut(request: Request, options?: { everywhere?: boolean | undefined; returnTo?: string | undefined }): Promise<Response>;
-  /** Who is signed in, as the service knows them; `null` for nobody. */
-  session(request: Request): Promise<Me | null>;
-  /** The calls on behalf of the request's user. Throws `cross_site` for an unsafe request that is not this site's own. */
-  api(request: Request): Reads;
-  /** Throws `cross_site` for an unsafe request (not GET, HEAD or OPTIONS) that is not this site's own. */
-  protect(request: Request): void;
-  /** The cookie's token. Never send it to the page. */
-  token(request: Request): string | null;
+  /** Asks the service who is signed in. `null` if no one is. */
+  session(request: RequestLike): Promise<Me | null>;
+  /** Calls on behalf of the request's user. Throws `cross_site` for unsafe requests from other sites. */
+  api(request: RequestLike): Reads;
+  /** Throws `cross_site` for unsafe requests (anything but GET, HEAD and OPTIONS) from other sites. */
+  protect(request: RequestLike): void;
+  /** The token from the cookie. Never send it to the page. */
+  token(request: RequestLike): string | null;
 }
 
-/** Seconds for the user to decide at the provider. */
+/** How long the user has to decide at the provider, in seconds. */
 const SIGN_IN_LIFE = 600;
-/** Sign-ins that one browser may have under way; each has a cookie. */
-const SIGN_INS = 5;
-/** Characters of `returnTo`. All cookies go with every request, and servers refuse requests with more than about 8 KB of them. */
-const LONGEST_RETURN = 512;
+/** How many sign-ins one browser can have in progress. Each has a cookie. */
+const MAX_SIGN_INS = 5;
+/** In characters. Every request carries all cookies, and servers refuse more than about 8 KB of them. */
+const MAX_RETURN_TO = 512;
 
-/** Where to go after the sign-in; `/` for a path that is too long, as it was sent or in its normal form. */
+/** Where to go after the sign-in: `/` if the path is too long, before or after normalising it. */
 function returnPath(path: unknown): string {
-  const safe = String(path).length > LONGEST_RETURN ? "/" : safePath(path);
-  return safe.length > LONGEST_RETURN ? "/" : safe;
+  const safe = String(path).length > MAX_RETURN_TO ? "/" : safePath(path);
+  return safe.length > MAX_RETURN_TO ? "/" : safe;
 }
 
-// Base64url: percent-encoding would triple what a hostile link is made of.
+// Base64url, because percent-encoding could triple the length of a hostile link.
 const pack = (path: string): string => btoa(path).replace(/\+/g, "-").replace(/\//g, "_").replace(/=/g, "");
 const unpack = (text: string): string => atob(text.replace(/-/g, "+").replace(/_/g, "/"));
 
-const cookiesOf = (request: Request): Map<string, string> =>
+const cookiesOf = (request: RequestLike): Map<string, string> =>
   new Map(
     (request.headers.get("Cookie") ?? "").split(";").map((pair) => {
       const at = pair.indexOf("=");
@@ -82,7 +93,7 @@ export function createServerCompanion(options: ServerOptions): ServerCompanion {
   const { redirectUri } = options;
   const { origin, protocol, hostname } = new URL(redirectUri);
   const plain: Fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
-  // Frameworks keep what `fetch` reads, unless they are told not to; some Workers do not know the setting and throw.
+  // Some frameworks cache `fetch` unless told not to, and some Workers don't support the option and throw.
   let uncached: RequestInit = { cache: "no-store" };
   try {
     new Request(url, uncached);
@@ -94,8 +105,8 @@ export function createServerCompanion(options: ServerOptions): ServerCompanion {
   const isLocal = protocol === "http:" && /^(localhost|.+\.localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
   const { secure = !isLocal, path = "/", maxAge = 30 * 24 * 3600 } = options.cookie ?? {};
   const name = options.cookie?.name ?? (secure && path === "/" ? "__Host-companion" : "companion");
-  // Beside the session's cookie, so that both have its protection. One per sign-in: two tabs do not disturb each other.
-  const begun = (state: string): string => `${name}-${state}`;
+  // Each sign-in has its own cookie, so that two tabs don't interfere. The name starts like the session's, to be protected like it.
+  const pendingName = (state: string): string => `${name}-${state}`;
 
   const cookie = (key: string, value: string, age: number): string =>
     `${key}=${value}; Path=${path}; Max-Age=${age}; HttpOnly; SameSite=Lax${secure ? "; Secure" : ""}`;
@@ -106,80 +117,96 @@ export function createServerCompanion(options: ServerOptions): ServerCompanion {
     return new Response(null, { status, headers });
   };
 
-  function token(request: Request): string | null {
+  const { failureRedirect = "/" } = options;
+  /** Redirects if the sign-in fails. Its cookie stays, because the user can go back and choose again. */
+  async function orFailure(work: () => Promise<Response>): Promise<Response> {
+    try {
+      return await work();
+    } catch (error) {
+      if (failureRedirect === false || !(error instanceof CompanionError)) throw error;
+      const to = new URL(safePath(failureRedirect), origin);
+      to.searchParams.set("sign_in_error", error.code);
+      return redirect(303, to.pathname + to.search + to.hash, []);
+    }
+  }
+
+  function token(request: RequestLike): string | null {
     const value = cookiesOf(request).get(name) ?? "";
     return /^bcs_\w+$/.test(value) ? value : null;
   }
 
-  function protect(request: Request): void {
-    if (/^(GET|HEAD|OPTIONS)$/.test(request.method)) return;
+  function protect(request: RequestLike): void {
+    if (/^(GET|HEAD|OPTIONS)$/.test(request.method ?? "GET")) return;
     const from = request.headers.get("Origin");
     const site = request.headers.get("Sec-Fetch-Site");
-    // Browsers send at least one of these with an unsafe request; without either, it isn't known to be from this site.
+    // Browsers send at least one of these with unsafe requests. Without either, the request can't be trusted.
     if ((from ?? site) !== null && (from ?? origin) === origin && (site ?? "same-origin") === "same-origin") return;
-    throw new CompanionError("cross_site", "This request does not come from this site.", { status: 403 });
+    throw new CompanionError("cross_site", "This request didn't come from this site.", { status: 403 });
   }
 
   function reads(value: string | null): Reads {
     return makeReads(async (target, request, needed) => {
       if (!needed) return call(fetch, url + target, request);
-      if (!value) throw new CompanionError("token_missing", "Nobody is signed in.", { status: 401 });
+      if (!value) throw new CompanionError("token_missing", "No one is signed in.", { status: 401 });
       return call(fetch, url + target, { ...request, headers: { ...request.headers, Token: value } });
     });
   }
 
-  return {
-    async signIn(request, { returnTo = new URL(request.url).searchParams.get("returnTo") ?? "/" } = {}) {
-      const settings = await call<SignInOptions>(fetch, `${url}/auth`);
-      const state = random();
-      const verifier = random();
-      const page = await authorizePage({ ...settings, redirect_uri: redirectUri }, state, verifier);
-      // An attacker who makes a browser start many sign-ins must not fill its cookies.
-      const others = [...cookiesOf(request).keys()].filter((key) => key.startsWith(begun(""))).slice(0, 1 - SIGN_INS);
-      const value = `${verifier}.${pack(returnPath(returnTo))}`;
-      return redirect(302, page, [...others.map((key) => cookie(key, "", 0)), cookie(begun(state), value, SIGN_IN_LIFE)]);
-    },
+  async function start(request: Request, returnTo: string): Promise<Response> {
+    const settings = await call<SignInOptions>(fetch, `${url}/auth`);
+    const state = random();
+    const verifier = random();
+    const page = await authorizePage({ ...settings, redirect_uri: redirectUri }, state, verifier);
+    // So that an attacker can't fill the browser's cookies by starting many sign-ins.
+    const others = [...cookiesOf(request).keys()].filter((key) => key.startsWith(pendingName(""))).slice(0, 1 - MAX_SIGN_INS);
+    const value = `${verifier}.${pack(returnPath(returnTo))}`;
+    return redirect(302, page, [...others.map((key) => cookie(key, "", 0)), cookie(pendingName(state), value, SIGN_IN_LIFE)]);
+  }
 
-    async callback(request) {
-      const parameters = new URL(request.url).searchParams;
-      const state = parameters.get("state") ?? "";
-      const value = /^[\w-]{43}$/.test(state) ? cookiesOf(request).get(begun(state)) : undefined;
-      const [, verifier, returnTo] = /^([\w-]{43})\.(.*)$/.exec(value ?? "") ?? [];
-      if (!verifier || returnTo === undefined) {
-        throw new CompanionError("state_mismatch", "This sign-in was not begun in this browser. Sign in again.", { status: 400 });
-      }
-      const code = parameters.get("code");
-      const error = parameters.get("error");
-      if (error === "access_denied") throw new CompanionError(error, "You did not allow the sign-in.", { status: 403 });
-      // Anyone can write an address: only a word is repeated, and only what fits the header is sent.
-      if (error !== null || !/^[!-~]{1,512}$/.test(code ?? "")) {
-        const why = /^\w{1,64}$/.test(error ?? "") ? `: ${error}` : "";
-        throw new CompanionError("idp_error", `The sign-in failed at the provider${why}.`, { status: 400 });
-      }
-      const session = await call<NewSession>(fetch, `${url}/auth`, {
-        method: "POST",
-        headers: { "Idp-Code": code as string, "Idp-Code-Verifier": verifier, "Idp-Redirect-Uri": redirectUri },
-        again: isSignInAgain,
-        patience: CODE_LIFE,
-      });
-      let to = "/";
-      try {
-        to = returnPath(unpack(returnTo));
-      } catch {
-        // The cookie was changed.
-      }
-      return redirect(302, to, [cookie(begun(state), "", 0), cookie(name, session.token, maxAge)]);
-    },
+  async function finish(request: Request): Promise<Response> {
+    const parameters = new URL(request.url).searchParams;
+    const state = parameters.get("state") ?? "";
+    const value = /^[\w-]{43}$/.test(state) ? cookiesOf(request).get(pendingName(state)) : undefined;
+    const [, verifier, returnTo] = /^([\w-]{43})\.(.*)$/.exec(value ?? "") ?? [];
+    if (!verifier || returnTo === undefined) {
+      throw new CompanionError("state_mismatch", "This sign-in didn't start in this browser. Sign in again.", { status: 400 });
+    }
+    const code = parameters.get("code");
+    const error = parameters.get("error");
+    if (error === "access_denied") throw new CompanionError(error, "You cancelled the sign-in.", { status: 403 });
+    // Anyone can craft this URL, so only repeat plain words, and only send what fits into a header.
+    if (error !== null || !/^[!-~]{1,512}$/.test(code ?? "")) {
+      const why = /^\w{1,64}$/.test(error ?? "") ? `: ${error}` : "";
+      throw new CompanionError("idp_error", `The sign-in failed at the provider${why}.`, { status: 400 });
+    }
+    const session = await call<NewSession>(fetch, `${url}/auth`, {
+      method: "POST",
+      headers: { "Idp-Code": code as string, "Idp-Code-Verifier": verifier, "Idp-Redirect-Uri": redirectUri },
+      again: isSignInAgain,
+      patience: CODE_LIFE,
+    });
+    let to = "/";
+    try {
+      to = returnPath(unpack(returnTo));
+    } catch {
+      // Someone has changed the cookie.
+    }
+    return redirect(302, to, [cookie(pendingName(state), "", 0), cookie(name, session.token, maxAge)]);
+  }
+
+  return {
+    signIn: (request, { returnTo = new URL(request.url).searchParams.get("returnTo") ?? "/" } = {}) => orFailure(() => start(request, returnTo)),
+    callback: (request) => orFailure(() => finish(request)),
 
     async signOut(request, { everywhere = false, returnTo = "/" } = {}) {
-      if (request.method !== "POST") throw new CompanionError("method_not_allowed", "Sign out by POST.", { status: 405 });
+      if (request.method !== "POST") throw new CompanionError("method_not_allowed", "Sign out with a POST request.", { status: 405 });
       protect(request);
       const value = token(request);
       if (value) {
         try {
           await call(fetch, url + (everywhere ? "/sessions" : "/auth"), { method: "DELETE", headers: { Token: value } });
         } catch (error) {
-          // Without its cookie nobody has the token any more. But other sessions go on, and the user must know.
+          // Without the cookie, this session's token is gone anyway. But the user must know if other sessions are still open.
           if (everywhere && (error as CompanionError).code !== "token_invalid") throw error;
         }
       }

@@ -1,4 +1,4 @@
-// The names of the OpenAPI document's types that a dashboard uses.
+// Short names for the types from the OpenAPI document that dashboards use.
 import type { components } from "./schema.js";
 
 type Schemas = components["schemas"];
@@ -16,8 +16,8 @@ export type TeamMember = Schemas["TeamMember"];
 export type FeedbackEntry = Schemas["FeedbackEntry"];
 export type SignInOptions = Schemas["SignInOptions"];
 export type NewSession = Schemas["NewSession"];
-/** What can change; a stream names these. */
+/** What can change, as named by the live stream. */
 export type Topic = Schemas["UserLiveTopic"];
 
-/** Every `data.error` that the service answers a dashboard with. */
+/** Every `data.error` that a dashboard can get from the service. */
 export type ServiceErrorCode = { [Name in keyof Schemas]: Schemas[Name] extends { error: infer Code extends string } ? Code : never }[keyof Schemas];

@@ -56,7 +56,7 @@ describe("the core", { skip: needsService }, () => {
     assert.equal(page.searchParams.get("redirect_uri"), `${ORIGIN}/callback`);
     assert.equal(page.searchParams.get("code_challenge_method"), "S256");
     assert.match(page.searchParams.get("code_challenge") as string, /^[\w-]{43}$/);
-    assert.match(page.searchParams.get("state") as string, /^[\w-]{43}$/);
+    assert.match(page.searchParams.get("state") as string, /^bc_[\w-]{43}$/);
 
     const back = new URL(await service.choose(page.href, "owner"));
     back.searchParams.set("theme", "dark");
@@ -91,7 +91,7 @@ describe("the core", { skip: needsService }, () => {
     assert.equal(companionIn(tab).session()?.user.name, "Marlow Quay");
   });
 
-  test("`fresh` asks the provider; `cache` only goes past the browser's cache", async () => {
+  test("`fresh` asks the provider; `cache` only bypasses the browser's cache", async () => {
     const network = new Network();
     const tab = new Browser().tab();
     const companion = companionIn(tab, network);
@@ -106,7 +106,7 @@ describe("the core", { skip: needsService }, () => {
     assert.equal(network.calls.at(-1)?.init.cache, "no-cache");
   });
 
-  test("a stranger's code signs nobody in, and is not even sent", async () => {
+  test("a code from someone else's sign-in signs no one in and isn't even sent", async () => {
     const network = new Network();
     const browser = new Browser();
     const tab = browser.tab();
@@ -118,7 +118,7 @@ describe("the core", { skip: needsService }, () => {
     tab.enter();
     await companion.signIn();
     const before = network.calls.length;
-    for (const query of ["?code=member", "?code=member&state=", "?code=member&state=x", `?code=member&state=${states}`, "?code=member&state=__proto__"]) {
+    for (const query of ["?code=member&state=bc_", "?code=member&state=bc_x", `?code=member&state=${states}`]) {
       tab.goto(`${ORIGIN}/callback${query}`);
       await assert.rejects(companion.handleCallback(), code("state_mismatch"), query);
       assert.equal(tab.location.search, "", query);
@@ -126,14 +126,14 @@ describe("the core", { skip: needsService }, () => {
     assert.equal(companion.session(), null);
     assert.equal(network.calls.length, before);
 
-    // Nor does it change who is signed in.
+    // It doesn't change who is signed in, either.
     await signIn(companion, tab, "owner");
-    tab.goto(`${ORIGIN}/callback?code=member&state=x`);
+    tab.goto(`${ORIGIN}/callback?code=member&state=bc_x`);
     await assert.rejects(companion.handleCallback(), code("state_mismatch"));
     assert.equal(companion.session()?.user.username, "marlow.quay");
   });
 
-  test("a callback works once: its address opened again signs nobody in", async () => {
+  test("a callback works once: opening its URL again signs no one in", async () => {
     const tab = new Browser().tab();
     const companion = companionIn(tab);
     await comeBack(companion, tab, "owner");
@@ -145,7 +145,7 @@ describe("the core", { skip: needsService }, () => {
     assert.equal(companion.session(), null);
   });
 
-  test("a user who refuses, and a provider that fails", async () => {
+  test("the user cancels, and the provider fails", async () => {
     const network = new Network();
     const tab = new Browser().tab();
     const companion = companionIn(tab, network);
@@ -155,7 +155,7 @@ describe("the core", { skip: needsService }, () => {
     await assert.rejects(companion.handleCallback(), code("access_denied"));
     assert.equal(tab.location.href, `${ORIGIN}/callback`);
 
-    tab.goto(`${ORIGIN}/callback?error=access_denied&state=x`);
+    tab.goto(`${ORIGIN}/callback?error=access_denied&state=bc_x`);
     await assert.rejects(companion.handleCallback(), code("state_mismatch"));
 
     await companion.signIn();
@@ -164,7 +164,9 @@ describe("the core", { skip: needsService }, () => {
 
     await companion.signIn();
     tab.goto(`${ORIGIN}/callback?error=server_error&state=${new URL(tab.assigned as string).searchParams.get("state")}`);
-    await assert.rejects(companion.handleCallback(), code("idp_error"));
+    await assert.rejects(companion.handleCallback(), { code: "idp_error", message: "The sign-in failed at the provider: server_error." });
+    tab.goto(`${ORIGIN}/callback?code=&state=${new URL(tab.assigned as string).searchParams.get("state")}`);
+    await assert.rejects(companion.handleCallback(), { code: "idp_error", message: "The sign-in failed at the provider: no code." });
     assert.equal(network.count("POST", "/auth"), 0);
 
     // A dashboard page with an `error` parameter of its own isn't a callback.
@@ -173,7 +175,7 @@ describe("the core", { skip: needsService }, () => {
     assert.equal(tab.location.search, "?error=too_many");
   });
 
-  test("React's double effect: one session, and both calls get it", async () => {
+  test("React's double effect creates one session, and both calls return it", async () => {
     const network = new Network();
     const tab = new Browser().tab();
     const companion = companionIn(tab, network);
@@ -183,12 +185,12 @@ describe("the core", { skip: needsService }, () => {
     assert.ok(first);
     assert.equal(first, second);
     assert.equal(await companion.handleCallback(), first);
-    // A router's location may still have the code.
+    // A router may still pass the URL with the code.
     assert.equal(await companion.handleCallback({ href: address }), first);
     assert.equal(network.count("POST", "/auth"), 1);
     assert.equal((await companion.sessions()).length, 1);
 
-    // It is over when the page is left, or the session is.
+    // The result is forgotten on another page, and when the session ends.
     tab.goto(`${ORIGIN}/`);
     assert.equal(await companion.handleCallback(), null);
     tab.goto(`${ORIGIN}/callback`);
@@ -212,10 +214,11 @@ describe("the core", { skip: needsService }, () => {
     const companion = companionIn(tab);
     for (const evil of ["//evil.example", "/\\evil.example", "https://evil.example", "/\t/evil.example", "/\n/evil.example", "/.//evil.example", "/x/..//evil.example", "javascript:alert(1)", "evil", "\\\\evil.example", "/a\u0000b"]) {
       await comeBack(companion, tab, "owner", evil);
-      const stored = [...tab.session.values.entries()][0] as [string, string];
-      assert.equal((JSON.parse(stored[1]) as { returnTo: string }).returnTo, "/", evil);
-      // Nor one that a script has put there.
-      tab.session.values.set(stored[0], JSON.stringify({ ...(JSON.parse(stored[1]) as object), returnTo: evil }));
+      const [key, text] = [...tab.session.values.entries()][0] as [string, string];
+      const [pending] = JSON.parse(text) as [{ returnTo: string }];
+      assert.equal(pending.returnTo, "/", evil);
+      // The same if a script has stored it.
+      tab.session.values.set(key, JSON.stringify([{ ...pending, returnTo: evil }]));
       assert.equal((await companion.handleCallback())?.returnTo, "/", evil);
     }
   });
@@ -242,7 +245,7 @@ describe("the core", { skip: needsService }, () => {
     assert.equal(heard.length, 2);
   });
 
-  test("signing out everywhere ends all sessions, also those of tabs that keep their own", async () => {
+  test("signing out everywhere ends all sessions, even those of tabs with their own", async () => {
     const browser = new Browser();
     const [one, two, three] = [browser.tab(), browser.tab(), browser.tab()];
     const [first, second, stranger] = [companionIn(one), companionIn(two, new Network(), { storage: "session" }), companionIn(three, new Network(), { storage: "memory" })];
@@ -258,7 +261,7 @@ describe("the core", { skip: needsService }, () => {
     assert.equal((await fetch(`${service.url}/me`, { headers: { Token: device } })).status, 401);
   });
 
-  test("a failed sign-out everywhere changes nothing here; a failed sign-out ends it here all the same", async () => {
+  test("if signing out everywhere fails, the user stays signed in; if signing out fails, they are still signed out here", async () => {
     const tab = new Browser().tab();
     const companion = companionIn(tab);
     await signIn(companion, tab, "owner");
@@ -269,7 +272,7 @@ describe("the core", { skip: needsService }, () => {
     assert.equal(companion.session(), null);
   });
 
-  test("a session that has ended is over in every tab; a newer one stays", async () => {
+  test("a session that has ended disappears from every tab, but a newer one stays", async () => {
     const browser = new Browser();
     const [one, two] = [browser.tab(), browser.tab()];
     const network = new Network();
@@ -284,7 +287,7 @@ describe("the core", { skip: needsService }, () => {
     await signIn(first, one, "moderator");
     await until("the other tab is signed in", () => second.session() !== null);
     await service.control("POST", "end-sessions/moderator");
-    // While the second tab is told so, the first has signed in again.
+    // The first tab signs in again while the second waits for its response.
     network.after = async () => {
       network.after = () => undefined;
       await signIn(first, one, "moderator");
@@ -295,7 +298,7 @@ describe("the core", { skip: needsService }, () => {
     assert.equal((await second.me()).user.id, first.session()?.user.id);
   });
 
-  test("ending one session by its id, and ids that are none", async () => {
+  test("ends one session by its ID, and refuses invalid IDs", async () => {
     const network = new Network();
     const tab = new Browser().tab();
     const companion = companionIn(tab, network);
@@ -328,36 +331,36 @@ describe("the core", { skip: needsService }, () => {
       return true;
     });
 
-    const strange = createServer((_, response) => response.end("<html>"));
-    await new Promise<void>((resolve) => strange.listen(0, "127.0.0.1", resolve));
-    const url = `http://127.0.0.1:${(strange.address() as AddressInfo).port}`;
+    const otherServer = createServer((_, response) => response.end("<html>"));
+    await new Promise<void>((resolve) => otherServer.listen(0, "127.0.0.1", resolve));
+    const url = `http://127.0.0.1:${(otherServer.address() as AddressInfo).port}`;
     await assert.rejects(companionIn(tab, new Network(), { url }).stats(), code("bad_answer"));
-    strange.close();
-    strange.closeAllConnections();
+    otherServer.close();
+    otherServer.closeAllConnections();
     await assert.rejects(companionIn(tab, new Network(), { url }).stats(), code("network"));
   });
 
-  test("a page that the service has no redirect address for", async () => {
+  test("a page whose redirect URL isn't configured", async () => {
     const tab = new Browser().tab("http://localhost:9999/");
     await assert.rejects(companionIn(tab).signIn(), code("redirect_uri_unknown"));
     assert.equal(tab.assigned, null);
   });
 
-  test("a listener that throws spoils no sign-in", async () => {
+  test("a listener that throws doesn't break the sign-in", async () => {
     const tab = new Browser().tab();
     const companion = companionIn(tab);
     const heard: unknown[] = [];
     companion.onSession(() => {
-      throw new Error("a bug of the page");
+      throw new Error("a bug in the page");
     });
     companion.onSession((session) => heard.push(session));
     const thrown = await uncaught(() => signIn(companion, tab, "owner"));
-    assert.match(String(thrown), /a bug of the page/);
+    assert.match(String(thrown), /a bug in the page/);
     assert.equal(heard.length, 1);
     assert.ok(companion.session());
   });
 
-  test("no redirect is followed with the token", async () => {
+  test("never follows a redirect with the token", async () => {
     let reached = false;
     const thief = createServer((_, response) => {
       reached = true;
@@ -375,7 +378,7 @@ describe("the core", { skip: needsService }, () => {
     }
   });
 
-  test("a read is tried again when the service says when, not for ever, and not after an abort", async () => {
+  test("retries a read when the service says when, but not forever, and not after an abort", async () => {
     const network = new Network();
     const tab = new Browser().tab();
     const companion = companionIn(tab, network);
@@ -406,7 +409,7 @@ describe("the core", { skip: needsService }, () => {
     assert.equal(network.calls.length, 1);
   });
 
-  test("a code is sent again only where the service promises that it may", async () => {
+  test("sends a code again only if the service says it's safe", async () => {
     const network = new Network();
     const tab = new Browser().tab();
     const companion = companionIn(tab, network);
@@ -427,7 +430,7 @@ describe("the core", { skip: needsService }, () => {
     }
   });
 
-  test("without a storage the session lives in memory, and a sign-in says why it cannot begin", async () => {
+  test("without storage, the session is kept in memory, and signing in says why it can't start", async () => {
     const tab = new Browser().tab();
     for (const name of ["localStorage", "sessionStorage"]) {
       Object.defineProperty(tab, name, {
@@ -439,11 +442,11 @@ describe("the core", { skip: needsService }, () => {
     const companion = companionIn(tab);
     assert.equal(companion.session(), null);
     await assert.rejects(companion.signIn(), code("unsupported"));
-    tab.goto(`${ORIGIN}/callback?code=member&state=x`);
+    tab.goto(`${ORIGIN}/callback?code=member&state=bc_x`);
     await assert.rejects(companion.handleCallback(), code("state_mismatch"));
   });
 
-  test("what lies in the storage is not trusted to be a session", () => {
+  test("ignores stored values that aren't a session", () => {
     const browser = new Browser();
     for (const text of ["", "{", "null", "1", "[]", '{"token":1}', '{"token":"x"}']) {
       browser.local.values.set(`bot-companion:${service.url}`, text);
@@ -451,7 +454,7 @@ describe("the core", { skip: needsService }, () => {
     }
   });
 
-  test("where a server renders, nobody is signed in, and public reads work", async () => {
+  test("during server rendering, no one is signed in, and public reads work", async () => {
     leave();
     const companion = createCompanion({ url: `${service.url}/` });
     assert.equal(companion.session(), null);

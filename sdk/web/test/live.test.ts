@@ -1,7 +1,8 @@
-// Streams of changes, shared by tabs and opened again, with the real service.
+// Live streams, shared by tabs and reopened when lost, with the real service.
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, test } from "node:test";
 import { type Companion, type CompanionOptions, type Reading, type Stats, type Status, createCompanion } from "../src/index.js";
+import { shareTabs } from "../src/tabs.js";
 import { Browser, Network, Service, type Tab, leave, needsService, uncaught, until } from "./support.js";
 
 const service = new Service();
@@ -9,7 +10,7 @@ const open: Companion[] = [];
 
 function companionIn(tab: Tab, network: Network, options: Partial<CompanionOptions> = {}): Companion {
   tab.enter();
-  const companion = createCompanion({ url: service.url, fetch: network.fetch, ...options });
+  const companion = createCompanion({ url: service.url, fetch: network.fetch, tabs: shareTabs, ...options });
   open.push(companion);
   return companion;
 }
@@ -32,7 +33,7 @@ describe("live", { skip: needsService }, () => {
     await service.control("DELETE");
   });
 
-  test("the first event names every topic; a sign-in and a sign-out take another stream", async () => {
+  test("the first event names every topic, and signing in or out switches the stream", async () => {
     const network = new Network();
     const tab = new Browser().tab();
     const companion = companionIn(tab, network);
@@ -42,7 +43,7 @@ describe("live", { skip: needsService }, () => {
     assert.deepEqual(heard[0], ["status", "team", "feedback", "stats"]);
     assert.deepEqual(streams(network), ["/live"]);
 
-    // A later listener is told about every topic, too, without a stream of its own.
+    // A later listener is also called with every topic, without another stream.
     const late: string[][] = [];
     companion.live((topics) => late.push(topics))();
     companion.live((topics) => late.push(topics));
@@ -58,22 +59,22 @@ describe("live", { skip: needsService }, () => {
     stop();
   });
 
-  test("a listener that throws disturbs nobody; one that is gone hears nothing", async () => {
+  test("a listener that throws doesn't affect the others, and a removed one isn't called", async () => {
     const network = new Network();
     const companion = companionIn(new Browser().tab(), network);
     const heard: string[][] = [];
     const thrown = await uncaught(async () => {
       companion.live(() => {
-        throw new Error("a bug of the page");
+        throw new Error("a bug in the page");
       });
       companion.live((topics) => heard.push(topics));
       companion.live(() => assert.fail("gone"), { signal: AbortSignal.abort() });
       await until("the other one", () => heard.length > 0);
     });
-    assert.match(String(thrown), /a bug of the page/);
+    assert.match(String(thrown), /a bug in the page/);
   });
 
-  test("tabs share one stream, and another takes over when the one with the stream is closed", async () => {
+  test("tabs share one stream, and another tab takes over when the leading one is closed", async () => {
     const network = new Network();
     const browser = new Browser();
     const tabs = [browser.tab(), browser.tab(), browser.tab()];
@@ -98,23 +99,60 @@ describe("live", { skip: needsService }, () => {
     assert.deepEqual(streams(network), ["/me/live", "/me/live"]);
   });
 
-  test("without locks, without a channel, or with sessions of their own, each tab has its stream", async () => {
-    for (const kind of ["locks", "channel", "session"]) {
+  test("without locks, a channel or `tabs`, or with separate sessions, each tab has its own stream", async () => {
+    for (const kind of ["locks", "channel", "tabs", "session"]) {
       const network = new Network();
       const browser = new Browser();
-      const tabs = [browser.tab(), browser.tab()];
+      const tabs = [browser.tab(), browser.tab()] as const;
       if (kind === "locks") for (const tab of tabs) tab.navigator.locks = undefined;
       if (kind === "channel") for (const tab of tabs) Reflect.deleteProperty(tab, "BroadcastChannel");
+      const options: Partial<CompanionOptions> = kind === "session" ? { storage: "session" } : kind === "tabs" ? { tabs: undefined } : {};
+      const companions = tabs.map((tab) => companionIn(tab, network, options));
+      if (kind === "session") {
+        await signIn(companions[0] as Companion, tabs[0], "owner");
+        await signIn(companions[1] as Companion, tabs[1], "member");
+      }
       const heard: string[][][] = tabs.map(() => []);
-      const companions = tabs.map((tab) => companionIn(tab, network, kind === "session" ? { storage: "session" } : {}));
       companions.forEach((companion, i) => companion.live((topics) => heard[i]?.push(topics)));
       await until("both have heard", () => heard.every(({ length }) => length > 0));
-      assert.deepEqual(streams(network), ["/live", "/live"], kind);
+      const path = kind === "session" ? "/me/live" : "/live";
+      assert.deepEqual(streams(network), [path, path], kind);
       for (const companion of companions) companion.close();
     }
   });
 
-  test("when the session ends, it is over in every tab", async () => {
+  test("tokens never cross a channel, and tabs of different users don't share", async () => {
+    const said: { name: string; data: unknown }[] = [];
+    const network = new Network();
+    const browser = new Browser();
+    const tabs = [browser.tab(), browser.tab()] as const;
+    for (const tab of tabs) {
+      class Spy extends BroadcastChannel {
+        override postMessage(data: unknown): void {
+          said.push({ name: this.name, data });
+          super.postMessage(data);
+        }
+      }
+      Object.assign(tab, { BroadcastChannel: Spy });
+    }
+    const companions = tabs.map((tab) => companionIn(tab, network)) as [Companion, Companion];
+    companions.forEach((companion) => companion.live(() => undefined));
+    const tokens: string[] = [];
+    for (const person of ["owner", "member"]) {
+      await signIn(companions[0], tabs[0], person);
+      const { token, user } = companions[0].session() as { token: string; user: { id: string } };
+      tokens.push(token);
+      await until("the user's stream has spoken", () => said.some(({ name }) => name.endsWith(`:live:${user.id}`)));
+      await until("the other tab has the session", () => companions[1].session()?.token === token);
+    }
+    await companions[1].signOut();
+    const all = JSON.stringify(said);
+    for (const token of tokens) assert.ok(!all.includes(token));
+    assert.ok(!all.includes("bcs_"));
+    for (const { name, data } of said) if (Array.isArray(data) && data.includes("guilds")) assert.match(name, /:live:\d+$/);
+  });
+
+  test("when the session ends, every tab is signed out", async () => {
     const network = new Network();
     const browser = new Browser();
     const tabs = [browser.tab(), browser.tab()];
@@ -125,11 +163,11 @@ describe("live", { skip: needsService }, () => {
     await until("the stream is open", () => network.calls.some(({ path, status }) => path === "/me/live" && status === 200));
     await service.control("POST", "end-sessions/moderator");
     await until("both are signed out", () => companions.every((companion) => !companion.session()));
-    // No call was needed to find out.
+    // The stream said so; no request had to fail first.
     assert.deepEqual(network.calls.filter(({ status }) => status === 401), []);
   });
 
-  test("a token that is over when the stream is opened", async () => {
+  test("the session has already ended when the stream is opened", async () => {
     const network = new Network();
     const tab = new Browser().tab();
     const companion = companionIn(tab, network);
@@ -142,7 +180,7 @@ describe("live", { skip: needsService }, () => {
     assert.deepEqual(streams(network), ["/me/live", "/live"]);
   });
 
-  test("`watch` reads, reads again after a change, and forgets when somebody signs out", async () => {
+  test("`watch` reads, reads again after a change, and clears its data on sign-out", async () => {
     const network = new Network();
     const tab = new Browser().tab();
     const companion = companionIn(tab, network);
@@ -161,20 +199,20 @@ describe("live", { skip: needsService }, () => {
     assert.equal(guilds.length, 0);
     await signIn(companion, tab, "owner");
     await until("the guilds", () => (guilds.at(-1)?.data?.length ?? 0) > 0);
-    assert.deepEqual(guilds[0], { data: undefined, error: undefined, loading: true });
+    assert.deepEqual(guilds[0], { data: undefined, error: undefined, loading: true, updatedAt: undefined });
     const before = guilds.length;
     mine.reload({ fresh: true });
     await until("read again", () => guilds.length > before);
     assert.ok(network.calls.some(({ path, headers }) => path === "/guilds" && headers["Cache-Control"] === "no-cache"));
     await companion.signOut();
-    assert.deepEqual(guilds.at(-1), { data: undefined, error: undefined, loading: false });
+    assert.deepEqual(guilds.at(-1), { data: undefined, error: undefined, loading: false, updatedAt: undefined });
     mine.stop();
   });
 
-  test("`watch`: an error beside the last good data", async () => {
+  test("`watch` reports an error together with the last good data", async () => {
     const network = new Network();
     const tab = new Browser().tab();
-    // Without locks a stream is opened at once.
+    // Without locks, the stream is opened at once.
     tab.navigator.locks = undefined;
     const companion = companionIn(tab, network);
     await signIn(companion, tab, "owner");
@@ -188,7 +226,7 @@ describe("live", { skip: needsService }, () => {
     await service.control("DELETE");
     watch.reload();
     await until("good again", () => readings.at(-1)?.error === undefined);
-    // Once stopped, it reports and reads nothing.
+    // After `stop`, it neither reads nor reports anything.
     watch.stop();
     const [told, called] = [readings.length, network.calls.length];
     watch.reload();
@@ -198,8 +236,8 @@ describe("live", { skip: needsService }, () => {
     assert.equal(network.calls.length, called + 1);
   });
 
-  // The last one, because the service starts again.
-  test("a lost stream is opened again, and nothing is missed", async () => {
+  // Runs last, because it restarts the service.
+  test("reopens a lost stream and misses nothing", async () => {
     const network = new Network();
     const companion = companionIn(new Browser().tab(), network);
     const heard: string[][] = [];

@@ -7,13 +7,13 @@ import { flushSync } from "react-dom";
 import { type Root, createRoot } from "react-dom/client";
 import { renderToString } from "react-dom/server";
 import { type Companion, CompanionError, createCompanion } from "../src/index.js";
-import { CompanionProvider, useCompanion, useGuilds, useLive, useStatus, useUser } from "../src/react.js";
+import { CompanionProvider, useCompanion, useFeedback, useGuild, useGuilds, useInvitableGuilds, useLive, useMe, useSession, useSessions, useStats, useStatus, useTeam, useUser } from "../src/react.js";
 import { Browser, Network, ORIGIN, Service, type Tab, leave, needsService, until } from "./support.js";
 
 const service = new Service();
 const globals = globalThis as Record<string, unknown>;
 
-/** A page with this content. */
+/** A page in a tab, with its own client. */
 class Page {
   readonly network = new Network();
   readonly companion: Companion;
@@ -25,20 +25,26 @@ class Page {
   constructor(readonly tab: Tab, strict = true) {
     tab.enter();
     this.companion = createCompanion({ url: service.url, fetch: this.network.fetch });
-    // React's warnings, such as updates of unmounted components, fail the test.
+    // React's warnings fail the test, for example updates of unmounted components.
     console.error = (...words: unknown[]) => void this.#warnings.push(words.join(" "));
-    // React looks for the page of the tab.
+    // React needs the tab's document.
     Object.assign(tab, { document: this.#dom.document, event: undefined, HTMLIFrameElement: this.#dom.HTMLIFrameElement });
     globals["document"] = this.#dom.document;
     const element = this.#dom.document.createElement("div");
     this.#root = createRoot(element as unknown as Element);
     this.text = () => element.textContent ?? "";
     this.wrap = (content) => {
-      const inside = createElement(CompanionProvider, { companion: this.companion }, content);
+      const inside = createElement(CompanionProvider, { companion: this.companion, navigate: this.navigate }, content);
       return strict ? createElement(StrictMode, null, inside) : inside;
     };
   }
 
+  /** Where the provider component has navigated to. */
+  readonly visited: string[] = [];
+  readonly navigate = (to: string): void => {
+    this.visited.push(to);
+    this.tab.location.href = ORIGIN + to;
+  };
   readonly text: () => string;
   readonly wrap: (content: ReactNode) => ReactNode;
 
@@ -68,7 +74,7 @@ class Page {
 function Guilds(): ReactNode {
   const user = useUser();
   const { data, error, loading, reload } = useGuilds();
-  // Typed: this would not compile with a code that does not exist.
+  // Wouldn't compile with an unknown code.
   if (error?.code === "idp_unavailable") return createElement("p", null, `error ${error.code}, ${data?.length} guilds`);
   const button = createElement("button", { onClick: () => reload({ fresh: true }) });
   return createElement("p", null, `${user?.name ?? "nobody"}: ${loading ? "loading" : (data?.map(({ name }) => name).join() ?? "none")}`, button);
@@ -85,27 +91,27 @@ describe("the hooks", { skip: needsService }, () => {
     await service.control("DELETE");
   });
 
-  test("who is signed in, and their guilds; two components read once", async () => {
+  test("shows who is signed in and their guilds, and two components share one read", async () => {
     page = new Page(new Browser().tab());
     page.show([createElement(Guilds, { key: 1 }), createElement(Guilds, { key: 2 })]);
     await page.sees("nobody: none");
     await page.signIn("owner");
     await page.companion.handleCallback();
     await page.sees(/Marlow Quay: .*Harbour City Roleplay.*Marlow Quay: .*Harbour City Roleplay/);
-    // One when the user signed in, one when the stream was opened, and perhaps one because the list is new; not one per component.
+    // One on sign-in, one when the stream opens, and maybe one because the list has changed, but not one per component.
     assert.ok(page.network.count("GET", "/guilds") <= 3, String(page.network.count("GET", "/guilds")));
     await page.companion.signOut();
     await page.sees(/^nobody: nonenobody: none$/);
   });
 
-  test("another user sees nothing of the one before, also if nothing was shown meanwhile", async () => {
+  test("never shows one user's data to the next, even if nothing was shown in between", async () => {
     page = new Page(new Browser().tab());
     await page.signIn("owner");
     await page.companion.handleCallback();
     page.show(createElement(Guilds));
     await page.sees("Harbour City Roleplay");
     page.show(null);
-    // React cleans up unmounted components a little later.
+    // React cleans up unmounted components with a delay.
     await until("no stream is open", () => page?.network.calls.filter(({ path }) => path === "/me/live").every(({ init }) => init.signal?.aborted) ?? false);
     await page.companion.signOut();
     const seen: (string | undefined)[] = [];
@@ -118,7 +124,7 @@ describe("the hooks", { skip: needsService }, () => {
     assert.deepEqual(seen.filter((each) => each !== undefined), []);
   });
 
-  test("handling the callback in an effect, in strict mode, makes one session", async () => {
+  test("handling the callback in an effect creates one session in strict mode", async () => {
     page = new Page(new Browser().tab());
     await page.signIn("collector");
     const results: unknown[] = [];
@@ -144,10 +150,58 @@ describe("the hooks", { skip: needsService }, () => {
     assert.equal(results[0], results[1]);
     assert.equal(page.network.count("POST", "/auth"), 1);
     assert.equal((await page.companion.sessions()).length, 1);
-    assert.equal(page.tab.location.href, `${ORIGIN}/callback`);
   });
 
-  test("a failure is typed, and beside the last good list", async () => {
+  test("the provider component completes a sign-in, goes back to where the user was, and reports when the session has loaded", async () => {
+    const tab = new Browser().tab(`${ORIGIN}/guilds/7`);
+    page = new Page(tab);
+    const seen: string[] = [];
+    const Who = () => {
+      const { isLoaded, user, error, reason } = useSession();
+      const text = `${isLoaded ? (user?.username ?? "nobody") : "loading"} ${error?.code ?? ""} ${reason ?? ""}`.trim();
+      if (seen.at(-1) !== text) seen.push(text);
+      return text;
+    };
+    await page.signIn("collector");
+    page.show(createElement(Who));
+    await page.sees(/^(?!loading)/);
+    assert.equal(seen[0], "loading");
+    assert.equal(seen.includes("nobody"), false, "no flash of the signed-out page");
+    assert.deepEqual(page.visited, ["/guilds/7"]);
+    assert.equal(page.network.count("POST", "/auth"), 1);
+    await service.control("POST", "end-sessions/collector");
+    await assert.rejects(page.companion.me());
+    await page.sees("nobody  ended");
+    await page.close();
+
+    // Cancel.
+    page = new Page(new Browser().tab(`${ORIGIN}/guilds/7`));
+    await page.signIn("cancel");
+    page.show(createElement(Who));
+    await page.sees("nobody access_denied");
+    assert.deepEqual(page.visited, ["/guilds/7"]);
+  });
+
+  test("there's a hook for every read, with the age of its data", async () => {
+    page = new Page(new Browser().tab());
+    await page.signIn("owner");
+    const All = () => {
+      const guilds = useGuilds();
+      const readings = [useMe(), guilds, useInvitableGuilds(), useSessions(), useStatus(), useTeam(), useFeedback(), useStats()];
+      const isComplete = readings.every(({ data, updatedAt, loading }) => data && !loading && (updatedAt as number) > 1e12);
+      return createElement("p", null, isComplete ? "complete " : "… ", createElement(One, { id: guilds.data?.[0]?.id ?? "1" }));
+    };
+    const One = ({ id }: { id: string }) => {
+      const { data, error } = useGuild(id);
+      return data?.name ?? error?.code ?? "…";
+    };
+    page.show(createElement(All));
+    await page.sees("complete Harbour City Roleplay");
+    page.show(createElement(One, { id: "1" }));
+    await page.sees("guild_not_found");
+  });
+
+  test("errors are typed and keep the last good list", async () => {
     page = new Page(new Browser().tab());
     await page.signIn("owner");
     await page.companion.handleCallback();
@@ -163,7 +217,7 @@ describe("the hooks", { skip: needsService }, () => {
     await page.sees(/error idp_unavailable, [1-9]/);
   });
 
-  test("the status changes without a reload, and the page is told what else has changed", async () => {
+  test("the status updates without a reload, and `useLive` reports what else has changed", async () => {
     page = new Page(new Browser().tab());
     const heard = new Set<string>();
     const Status = () => {
@@ -175,12 +229,12 @@ describe("the hooks", { skip: needsService }, () => {
     await service.control("PUT", "bot-offline");
     await page.sees("offline");
     assert.deepEqual([...heard].sort(), ["feedback", "stats", "status", "team"]);
-    // Nothing runs when no component is mounted.
+    // No stream stays open without mounted components.
     page.show(null);
     await until("no stream is open", () => page?.network.calls.filter(({ path }) => path === "/live").every(({ init }) => init.signal?.aborted) ?? false);
   });
 
-  test("without strict mode, too", async () => {
+  test("works without strict mode", async () => {
     page = new Page(new Browser().tab(), false);
     await page.signIn("owner");
     await page.companion.handleCallback();
@@ -188,7 +242,7 @@ describe("the hooks", { skip: needsService }, () => {
     await page.sees("Harbour City Roleplay");
   });
 
-  test("on a server nobody is signed in, and everything is loading", () => {
+  test("during server rendering, no one is signed in, and everything is loading", () => {
     leave();
     const companion = createCompanion({ url: service.url });
     const html = renderToString(createElement(CompanionProvider, { companion }, createElement(Guilds)));

@@ -1,11 +1,11 @@
-// The cookie session of a server, with the real service.
+// Cookie sessions on a server, with the real service.
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, test } from "node:test";
 import { CompanionError, type ServerCompanion, createServerCompanion } from "../src/server.js";
 import { Service, needsService } from "./support.js";
 
 const service = new Service();
-// Not the first of the configured addresses, so that it matters that it is sent.
+// Not the first configured redirect URL, so that sign-ins fail if it isn't sent.
 const SITE = "http://localhost:5173";
 
 class Visitor {
@@ -36,7 +36,7 @@ function companionOf(more: object = {}): ServerCompanion {
     sent.push({ url, init });
     return fetch(url, init);
   };
-  return createServerCompanion({ url: service.url, redirectUri: `${SITE}/callback`, fetch: spy, ...more });
+  return createServerCompanion({ url: service.url, redirectUri: `${SITE}/callback`, fetch: spy, failureRedirect: false, ...more });
 }
 
 const code = (wanted: string, status?: number) => (error: unknown) => {
@@ -51,7 +51,7 @@ async function signIn(companion: ServerCompanion, visitor: Visitor, person: stri
   return visitor.take(await companion.callback(visitor.request(await service.choose(page, person))));
 }
 
-describe("the server's half", { skip: needsService }, () => {
+describe("the server client", { skip: needsService }, () => {
   before(() => service.start());
   after(() => service.end());
   afterEach(async () => {
@@ -98,7 +98,7 @@ describe("the server's half", { skip: needsService }, () => {
     assert.ok((await companion.api(visitor.request("/")).stats()).guilds);
   });
 
-  test("cookies are `Secure`, and no other site of the domain can set them, unless it is localhost", async () => {
+  test("cookies are `Secure` and protected from other subdomains, except on localhost", async () => {
     for (const [redirectUri, secure] of [
       ["https://dash.example/callback", true],
       ["http://dash.example/callback", true],
@@ -116,7 +116,7 @@ describe("the server's half", { skip: needsService }, () => {
     assert.match(own.headers.getSetCookie()[0] as string, /^dash-\S+; Path=\/app; .*; Secure$/);
   });
 
-  test("a stranger's code signs nobody in, and is not even sent", async () => {
+  test("a code from someone else's sign-in signs no one in and isn't even sent", async () => {
     const companion = companionOf();
     const [victim, attacker] = [new Visitor(), new Visitor()];
     const page = attacker.take(await companion.signIn(attacker.request("/login")));
@@ -136,7 +136,7 @@ describe("the server's half", { skip: needsService }, () => {
     await assert.rejects(companion.callback(attacker.request(callback)), code("state_mismatch", 400));
   });
 
-  test("a user who refuses, a provider that fails, a code that is refused", async () => {
+  test("the user cancels, the provider fails, or the code is rejected", async () => {
     const companion = companionOf();
     const visitor = new Visitor();
     const state = new URL(visitor.take(await companion.signIn(visitor.request("/login")))).searchParams.get("state");
@@ -147,7 +147,7 @@ describe("the server's half", { skip: needsService }, () => {
     assert.equal(companion.token(visitor.request("/")), null);
   });
 
-  test("two tabs sign in at once; a browser that is made to begin many forgets the oldest", async () => {
+  test("two tabs sign in at once, and of many sign-ins only the latest are kept", async () => {
     const companion = companionOf();
     const visitor = new Visitor();
     const pages: string[] = [];
@@ -166,7 +166,7 @@ describe("the server's half", { skip: needsService }, () => {
       assert.equal(await signIn(companion, visitor, "owner", `/login?returnTo=${encodeURIComponent(evil)}`), "/", evil);
       const out = await companion.signOut(visitor.request("/logout", { method: "POST", headers: { Origin: SITE } }), { returnTo: evil });
       assert.equal(visitor.take(out), "/", evil);
-      // Nor one that someone has put into the cookie.
+      // The same if someone has changed the cookie.
       const page = visitor.take(await companion.signIn(visitor.request("/login")));
       const [key, value] = [...visitor.cookies][0] as [string, string];
       visitor.cookies.set(key, `${value.split(".")[0]}.${Buffer.from(evil).toString("base64url")}`);
@@ -175,14 +175,14 @@ describe("the server's half", { skip: needsService }, () => {
     assert.equal(await signIn(companion, new Visitor(), "owner", "/login?returnTo=/r%C3%B6les%3Fa%3D1%26b%3D.%23top"), "/r%C3%B6les?a=1&b=.#top");
   });
 
-  test("`returnTo` fills no cookies: over 512 characters mean `/`", async () => {
+  test("`returnTo` can't fill the cookies: more than 512 characters become `/`", async () => {
     const companion = companionOf();
     const longest = `/${"a".repeat(511)}`;
     for (const [path, place] of [
       [longest, longest],
       [`${longest}a`, "/"],
       [`/${"x/../".repeat(200)}`, "/"],
-      // Each of these letters has six characters in a path's normal form.
+      // Each of these letters takes six characters once the path is normalised.
       [`/${"\u00f6".repeat(85)}`, `/${"%C3%B6".repeat(85)}`],
       [`/${"\u00f6".repeat(86)}`, "/"],
       [`/?${"a".repeat(20_000)}`, "/"],
@@ -192,7 +192,7 @@ describe("the server's half", { skip: needsService }, () => {
       const out = await companion.signOut(visitor.request("/logout", { method: "POST", headers: { Origin: SITE } }), { returnTo: path });
       assert.equal(visitor.take(out), place);
     }
-    // Nor one that someone has put into the cookie.
+    // The same if someone has changed the cookie.
     const visitor = new Visitor();
     const page = visitor.take(await companion.signIn(visitor.request("/login")));
     const [key, value] = [...visitor.cookies][0] as [string, string];
@@ -204,7 +204,7 @@ describe("the server's half", { skip: needsService }, () => {
     assert.ok(all.length < 4096, `${all.length}`);
   });
 
-  test("what a callback's address says is bounded and repeated only if it is a word", async () => {
+  test("limits what it accepts from a callback's URL, and only repeats plain words", async () => {
     const companion = companionOf();
     const visitor = new Visitor();
     const state = new URL(visitor.take(await companion.signIn(visitor.request("/login")))).searchParams.get("state");
@@ -216,7 +216,7 @@ describe("the server's half", { skip: needsService }, () => {
     assert.deepEqual(sent, []);
   });
 
-  test("an unsafe request must be this site's own", async () => {
+  test("refuses unsafe requests from other sites", async () => {
     const companion = companionOf();
     const visitor = new Visitor();
     await signIn(companion, visitor, "owner");
@@ -247,12 +247,12 @@ describe("the server's half", { skip: needsService }, () => {
       companion.api(visitor.request("/", { headers }));
       await assert.rejects(companion.signOut(visitor.request("/logout", { method: "POST", headers })), code("cross_site", 403), JSON.stringify(headers));
     }
-    // An image of another site must not sign anyone out.
+    // An image on another site must not sign anyone out.
     await assert.rejects(companion.signOut(visitor.request("/logout")), code("method_not_allowed", 405));
     assert.ok(await companion.session(visitor.request("/")));
   });
 
-  test("signing out everywhere; the cookie of a session that is over", async () => {
+  test("signs out everywhere, and handles the cookie of a session that has ended", async () => {
     const companion = companionOf();
     const [desk, phone] = [new Visitor(), new Visitor()];
     await signIn(companion, desk, "manager");
@@ -269,13 +269,13 @@ describe("the server's half", { skip: needsService }, () => {
 
     await signIn(companion, desk, "manager");
     await service.control("PUT", "overloaded");
-    await assert.rejects(companion.session(desk.request("/")), code("overloaded"), "a failure is not the same as nobody");
+    await assert.rejects(companion.session(desk.request("/")), code("overloaded"), "a failure doesn't mean that no one is signed in");
     // The cookie is deleted even if the service can't be reached.
     desk.take(await companion.signOut(desk.request("/logout", post)));
     assert.equal(desk.cookies.size, 0);
   });
 
-  test("what is no token is never sent", async () => {
+  test("never sends anything that isn't a token", async () => {
     const companion = companionOf();
     for (const value of ["", "x", "bcs_", "bcs_a b", "bcs_a,b"]) {
       assert.equal(companion.token(new Request(SITE, { headers: { Cookie: `companion=${value}` } })), null, value);
@@ -285,7 +285,7 @@ describe("the server's half", { skip: needsService }, () => {
     assert.equal(companion.token(new Request(SITE, { headers: { Cookie: "a; companion=bcs_1; b=c=d" } })), "bcs_1");
   });
 
-  test("a runtime whose requests have no `cache`", async () => {
+  test("works on runtimes without the `cache` option", async () => {
     const original = globalThis.Request;
     globalThis.Request = class extends original {
       constructor(input: RequestInfo | URL, init?: RequestInit) {

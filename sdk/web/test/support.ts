@@ -1,5 +1,5 @@
-// The real service with its sandbox, and a browser as far as the client needs one and Node has none: tabs with their storages, their
-// addresses and their locks.
+// Runs the real service with its sandbox, and fakes the parts of a browser that Node doesn't have: tabs with storage, locations and
+// locks.
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,14 +13,14 @@ export const ORIGIN = "http://localhost:3000";
 /** Waits until the condition is true. */
 export async function until(what: string, is: () => boolean | Promise<boolean>): Promise<void> {
   for (const end = Date.now() + 120_000; !(await is()); ) {
-    if (Date.now() > end) throw new Error(`never: ${what}`);
+    if (Date.now() > end) throw new Error(`timed out waiting until ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }
 
 /** Collects uncaught errors, which a browser would show on its console. */
 export async function uncaught(work: () => Promise<void>): Promise<unknown> {
-  // The test runner would take the error for the test's own.
+  // The test runner would blame the test for the error.
   const others = process.listeners("uncaughtException");
   process.removeAllListeners("uncaughtException");
   const thrown: unknown[] = [];
@@ -39,7 +39,6 @@ export async function uncaught(work: () => Promise<void>): Promise<unknown> {
 export class Service {
   url = "";
   sandbox = "";
-  key = "";
   #process: ChildProcess | null = null;
   readonly #folder = mkdtempSync(join(tmpdir(), "web-"));
 
@@ -52,13 +51,12 @@ export class Service {
     child.stdout.setEncoding("utf8").on("data", (piece: string) => (output += piece));
     child.stderr.setEncoding("utf8").on("data", (piece: string) => (log += piece));
     await until("the service listens", () => {
-      if (child.exitCode !== null) throw new Error(`the service has ended: ${log}`);
+      if (child.exitCode !== null) throw new Error(`the service has stopped: ${log}`);
       return output.endsWith("\n");
     });
-    const addresses = JSON.parse(output) as { service: string; sandbox: string; bot_key: string };
+    const addresses = JSON.parse(output) as { service: string; sandbox: string };
     this.url = addresses.service;
     this.sandbox = addresses.sandbox;
-    this.key = addresses.bot_key;
     return this;
   }
 
@@ -82,28 +80,18 @@ export class Service {
     if (!response.ok) throw new Error(`${name}: ${response.status} ${await response.text()}`);
   }
 
-  /** Where the provider redirects the browser after the user's choice. */
+  /** Where the provider redirects the browser after the user's choice: a person, or `"cancel"`. */
   async choose(page: string, choice: string): Promise<string> {
-    const response = await fetch(`${page}&choice=${choice}`, { redirect: "manual" });
+    const response = await fetch(page + (choice === "cancel" ? "&cancel=1" : `&choice=${choice}`), { redirect: "manual" });
     const to = response.headers.get("Location");
     if (!to) throw new Error(`the provider answers ${response.status}: ${await response.text()}`);
     return to;
   }
 
-  /** A session that no page has. */
+  /** Signs in outside of any page, and returns the token. */
   async token(person: string): Promise<string> {
     const response = await fetch(`${this.url}/auth`, { method: "POST", headers: { "Idp-Code": person } });
     return ((await response.json()) as { data: { token: string } }).data.token;
-  }
-
-  /** Sends a bot's heartbeat with this many shards. */
-  async heartbeat(memory: number): Promise<void> {
-    const response = await fetch(`${this.url}/bot/heartbeat`, {
-      method: "PUT",
-      headers: { Authorization: `Bearer ${this.key}` },
-      body: JSON.stringify({ instance: "mine", started_at: Math.floor(Date.now() / 1000), memory, shard_count: 1, shards: [{ id: 0 }] }),
-    });
-    if (!response.ok) throw new Error(await response.text());
   }
 }
 
@@ -128,14 +116,14 @@ export class Network {
   }
 }
 
-class Storages {
+class StoredValues {
   readonly values = new Map<string, string>();
 }
 
 /** A browser: everything its tabs share. */
 export class Browser {
   readonly tabs: Tab[] = [];
-  readonly local = new Storages();
+  readonly local = new StoredValues();
   readonly locks = new Locks();
 
   tab(href = `${ORIGIN}/`): Tab {
@@ -146,7 +134,7 @@ export class Browser {
 }
 
 export class Tab {
-  readonly session = new Storages();
+  readonly session = new StoredValues();
   readonly events = new EventTarget();
   assigned: string | null = null;
   readonly BroadcastChannel: typeof BroadcastChannel | undefined = BroadcastChannel;
@@ -176,7 +164,7 @@ export class Tab {
     this.sessionStorage = storage(this.session, () => undefined);
   }
 
-  /** Makes this the tab whose page runs. A client belongs to the tab that it was made in. */
+  /** Makes this the current tab. A client belongs to the tab in which it was created. */
   enter(): this {
     (globalThis as { window?: unknown }).window = this;
     return this;
@@ -192,7 +180,7 @@ export function leave(): void {
   delete (globalThis as { window?: unknown }).window;
 }
 
-function storage({ values }: Storages, changed: () => void): Storage {
+function storage({ values }: StoredValues, changed: () => void): Storage {
   return {
     getItem: (key: string) => values.get(key) ?? null,
     setItem: (key: string, value: string) => {
@@ -208,7 +196,7 @@ function storage({ values }: Storages, changed: () => void): Storage {
 
 type Granted = (lock: object | null) => unknown;
 
-/** The Web Locks that the client uses: exclusive ones. */
+/** Exclusive Web Locks, the only kind that the client uses. */
 export class Locks {
   readonly #held = new Map<string, Promise<unknown>>();
 

@@ -9,13 +9,14 @@ use aws_lc_rs::digest;
 use crate::views::compressible::CompressibleBody;
 
 /// Name, media type and content of each file.
-const FILES: [(&str, &str, &[u8]); 7] = [
+const FILES: [(&str, &str, &[u8]); 8] = [
     ("style.css", "text/css; charset=utf-8", include_bytes!("assets/style.css")),
     ("times.js", "text/javascript; charset=utf-8", include_bytes!("assets/times.js")),
     ("live.js", "text/javascript; charset=utf-8", include_bytes!("assets/live.js")),
     ("dashboard.js", "text/javascript; charset=utf-8", include_bytes!("assets/dashboard.js")),
-    // `@bot-companion/web`, as `sdk/web` builds it for pages without a bundler.
+    // `@bot-companion/web` and its `/tabs`, as `sdk/web` builds them for pages without a bundler.
     ("companion.js", "text/javascript; charset=utf-8", include_bytes!("assets/companion.js")),
+    ("tabs.js", "text/javascript; charset=utf-8", include_bytes!("assets/tabs.js")),
     ("reference.js", "text/javascript; charset=utf-8", include_bytes!("assets/reference.js")),
     ("icon.svg", "image/svg+xml", include_bytes!("assets/icon.svg")),
 ];

@@ -17,6 +17,9 @@ pub const PATH: &str = "/site/dashboard";
 /// the script saves a round trip.
 const CLIENT: &str = "companion.js";
 
+/// Lets tabs share one live stream. The page passes its address to the script too (`data-tabs`).
+const TABS: &str = "tabs.js";
+
 /// Whether users can sign in on the page at the requested address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SignIn {
@@ -59,14 +62,14 @@ pub fn page(site: &Site, language: Language, sign_in: &SignIn) -> String {
         section: Section::Dashboard,
         title,
         description: language.words().dashboard.description,
-        scripts: if *sign_in == SignIn::Ready { &[CLIENT, "dashboard.js"] } else { &[] },
+        scripts: if *sign_in == SignIn::Ready { &[CLIENT, TABS, "dashboard.js"] } else { &[] },
         live: "",
     };
     let words = &language.words().dashboard;
     frame.page(&html! {
         div id="dashboard" class="wide stack dashboard" data-pictures=(site.pictures.allowed())
             data-default-picture=(site.pictures.safe(&Picture::default()))
-            data-client=(site.path(&assets::path(CLIENT))) {
+            data-client=(site.path(&assets::path(CLIENT))) data-tabs=(site.path(&assets::path(TABS))) {
             div {
                 h1 { (title) }
                 p id="problem" class="message bad" role="alert" {}

@@ -5,6 +5,7 @@ const words: Record<string, string> = {
   user_blocked: "You're not allowed to sign in here. If you think that's a mistake, contact the bot's team.",
   idp_unavailable: "Discord isn't responding right now. Please try again in a minute.",
   idp_timeout: "Discord isn't responding right now. Please try again in a minute.",
+  idp_misconfigured: "This site isn't set up correctly, so you can't sign in. Please tell its owner.",
   idp_rate_limited: "Discord is busy right now. Please try again in a minute.",
   rate_limited: "Too many attempts. Please try again in a minute.",
   network: "We can't reach the service. Please try again in a minute.",

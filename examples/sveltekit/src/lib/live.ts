@@ -1,9 +1,11 @@
-/** Calls `changed` when data should be reloaded. Returns a function that stops it. */
-export function followChanges(changed: () => void): () => void {
-  let stream: EventSource | undefined;
+import { shareTabs } from "@bot-companion/web/tabs";
+
+/** Calls `changed` when data should be reloaded. All tabs of a user share one stream. Returns a function that stops it. */
+export function followChanges(userId: string | undefined, changed: () => void): () => void {
+  const stop = new AbortController();
   let timer: ReturnType<typeof setTimeout> | undefined;
 
-  // All open pages are notified within the same second, so each waits for a random time before it reloads.
+  // All open pages hear about a change at once, so each waits for a random time before it reloads.
   const tell = () => {
     timer ??= setTimeout(() => {
       timer = undefined;
@@ -11,37 +13,37 @@ export function followChanges(changed: () => void): () => void {
     }, Math.random() * 2000);
   };
 
-  function open() {
-    stream = new EventSource("/live");
-    stream.addEventListener("changed", tell);
-    // The session has ended. Reloading shows that, and then opens a stream without a user.
-    stream.addEventListener("ended", () => {
-      close();
-      changed();
+  /** Runs in one of the tabs, and keeps a stream open for all of them. */
+  const lead = (say: (topics: string[]) => void) =>
+    new Promise<void>((resolve) => {
+      let stream: EventSource;
+      let retry: ReturnType<typeof setTimeout> | undefined;
+      const open = () => {
+        stream = new EventSource("/live");
+        const pass = (topics: string[]) => {
+          say(topics);
+          tell();
+        };
+        stream.addEventListener("changed", ({ data }) => pass(JSON.parse(data).changed));
+        // The session has ended. Reloading shows that, and then opens a stream without a user.
+        stream.addEventListener("ended", () => pass(["session"]));
+        // Browsers reopen a lost stream, but not one that was refused.
+        stream.addEventListener("error", () => {
+          if (stream.readyState === EventSource.CLOSED) retry = setTimeout(open, 5000 + Math.random() * 5000);
+        });
+      };
+      open();
+      stop.signal.addEventListener("abort", () => {
+        clearTimeout(retry);
+        stream.close();
+        resolve();
+      });
     });
-    // Browsers reopen a lost stream by themselves, but not one that was refused.
-    stream.addEventListener("error", () => {
-      if (stream?.readyState === EventSource.CLOSED) timer ??= setTimeout(reopen, 5000 + Math.random() * 5000);
-    });
-  }
 
-  function close() {
-    stream?.close();
-    clearTimeout(timer);
-    timer = undefined;
-  }
-
-  function reopen() {
-    close();
-    // A hidden page needs no stream, and with HTTP/1.1 a browser has only six connections per site. The first event of the next
-    // stream names everything, so nothing is missed.
-    if (!document.hidden) open();
-  }
-
-  document.addEventListener("visibilitychange", reopen);
-  reopen();
+  // The name contains the user, so that tabs of different users don't share.
+  void shareTabs(window)(`lantern:live:${userId ?? ""}`, lead, tell, stop.signal).catch(() => {});
   return () => {
-    document.removeEventListener("visibilitychange", reopen);
-    close();
+    stop.abort();
+    clearTimeout(timer);
   };
 }

@@ -106,26 +106,29 @@ function fillList(list, items, makeEntry) {
 /** What was read last, `{ mine, invitable }`, and what went wrong if there was another try since. */
 let servers;
 let serversProblem;
-/** When the list was read from the provider, by the server's clock: the `Age` header says how many seconds ago. */
+/** When the list was read from the provider, by the server's clock. */
 let listRead;
 let isRefreshing = false;
 let isBotSilent = false;
 
 // The page knows the addresses, which change with their content.
-const load = Promise.all([import(document.documentElement.dataset.times), import(element("dashboard").dataset.client)]);
+const { client, tabs } = element("dashboard").dataset;
+const load = Promise.all([document.documentElement.dataset.times, client, tabs].map((address) => import(address)));
 load.catch(() => {
   show("loading", false);
   say("problem", words.scriptFailed);
 });
-const [times, { createCompanion }] = await load;
+const [times, { createCompanion, updatedAt }, { shareTabs }] = await load;
 
 // The session is kept in `localStorage`, which all tabs share. `docs/dashboard.md` compares the alternatives.
 const companion = createCompanion({
   url: location.origin + document.documentElement.dataset.base,
+  // One live stream for all tabs: browsers have few connections per site.
+  tabs: shareTabs,
+  // Times are shown by the service's clock.
   fetch: async (address, init) => {
     const response = await fetch(address, { credentials: "omit", ...init });
     times.setClock(response);
-    if (response.ok && address.endsWith("/guilds")) listRead = times.now() - Number(response.headers.get("Age")) * 1000;
     return response;
   },
 });
@@ -150,17 +153,6 @@ function onClick(id, action) {
   });
 }
 
-/** Whether this page ends the session itself. */
-let isLeaving = false;
-async function leave(signOut) {
-  isLeaving = true;
-  try {
-    await signOut();
-  } finally {
-    isLeaving = false;
-  }
-}
-
 onClick("sign-in", async () => {
   await companion.signIn();
   // The browser is on its way to the provider's page; a second click would start a second sign-in.
@@ -169,8 +161,8 @@ onClick("sign-in", async () => {
     setTimeout(resolve, 5000);
   });
 });
-onClick("sign-out", () => leave(companion.signOut));
-onClick("sign-out-everywhere", () => leave(companion.signOutEverywhere));
+onClick("sign-out", companion.signOut);
+onClick("sign-out-everywhere", companion.signOutEverywhere);
 
 function showPerson(session) {
   show("loading", false);
@@ -191,9 +183,9 @@ function showPerson(session) {
   if (document.activeElement.closest("#dashboard [hidden]")) element(session ? "servers-title" : "sign-in").focus();
 }
 
-companion.onSession((session) => {
+companion.onSession((session, reason) => {
   say("problem");
-  say("notice", session ? "" : isLeaving ? words.signedOut : words.sessionEnded);
+  say("notice", session ? "" : reason === "signed_out" ? words.signedOut : words.sessionEnded);
   say("announcement", session ? fill(words.signedIn, { name: session.user.name }) : "");
   showPerson(session);
 });
@@ -272,6 +264,7 @@ function showServers({ data, error, loading }) {
 // Both lists come from the same list at the provider, so they are read together. `fresh` makes the service ask the provider first.
 const watched = companion.watch("guilds", async (options) => {
   const mine = await companion.guilds(options);
+  listRead = times.now() - (Date.now() - updatedAt(mine));
   return { mine, invitable: await companion.invitableGuilds({ ...options, fresh: false }) };
 }, showServers);
 

@@ -3,8 +3,10 @@ import { createServerCompanion } from "@bot-companion/web/server";
 
 export const serviceUrl = env.COMPANION_URL ?? "http://127.0.0.1:8080";
 
-// SvelteKit's Node server reads its own address from `ORIGIN`, too.
+// SvelteKit's Node server also reads its own address from `ORIGIN`.
 export const companion = createServerCompanion({
   url: serviceUrl,
   redirectUri: `${env.ORIGIN ?? "http://localhost:5173"}/callback`,
+  // If a sign-in fails, the user comes here with `?sign_in_error=…`, and the layout shows a message.
+  failureRedirect: "/",
 });

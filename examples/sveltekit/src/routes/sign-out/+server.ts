@@ -6,7 +6,7 @@ export async function POST({ request, url }) {
   try {
     return await companion.signOut(request, { everywhere: url.searchParams.has("everywhere") });
   } catch (error) {
-    if (error instanceof CompanionError) redirect(303, `/?problem=${error.code}`);
+    if (error instanceof CompanionError) redirect(303, `/?sign_in_error=${error.code}`);
     throw error;
   }
 }

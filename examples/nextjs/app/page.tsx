@@ -1,0 +1,82 @@
+import { CompanionError, type Guild, type User, updatedAt } from "@bot-companion/web/server";
+import { headers } from "next/headers";
+import { companion } from "../lib/companion";
+import { kindly } from "../lib/kindly";
+import { Live, TryAgain } from "./live";
+
+interface View {
+  user: User | null;
+  uptime: string;
+  guilds?: Guild[];
+  problem?: string;
+}
+
+/** Runs on the server, so that the token never leaves its cookie. */
+async function read(): Promise<View> {
+  const request = { headers: await headers() };
+  const view: View = { user: null, uptime: "offline" };
+  try {
+    const [me, status] = await Promise.all([companion.session(request), companion.api(request).status()]);
+    view.uptime = status.health.bot.uptime.readable;
+    view.user = me?.user ?? null;
+    if (me) view.guilds = await companion.api(request).guilds();
+  } catch (error) {
+    if (!(error instanceof CompanionError)) throw error;
+    view.problem = error.code;
+  }
+  return view;
+}
+
+export default async function Page({ searchParams }: { searchParams: Promise<Record<string, string | string[] | undefined>> }) {
+  const { user, uptime, guilds, problem = (await searchParams)["sign_in_error"] } = await read();
+  return (
+    <>
+      <Live userId={user?.id} />
+      <header>
+        <h1>Lantern</h1>
+        {user ? (
+          <>
+            <img src={user.avatar} alt="" />
+            <strong>{user.name}</strong>
+            <form method="post" action="/sign-out">
+              <button>Sign out</button>
+            </form>
+            <form method="post" action="/sign-out?everywhere">
+              <button>Sign out everywhere</button>
+            </form>
+          </>
+        ) : (
+          <form action="/sign-in">
+            <button>Sign in</button>
+          </form>
+        )}
+      </header>
+      <main>
+        <p role="alert">{problem && kindly(String(problem))}</p>
+        {user ? <Servers guilds={guilds} /> : <p role="status">You're signed out.</p>}
+      </main>
+      <footer>
+        <p role="status">{uptime === "offline" ? "The bot is offline." : `The bot has been online for ${uptime}.`}</p>
+      </footer>
+    </>
+  );
+}
+
+function Servers({ guilds }: { guilds: Guild[] | undefined }) {
+  if (!guilds) return <TryAgain />;
+  return (
+    <section aria-labelledby="servers">
+      <h2 id="servers">Your servers</h2>
+      <ul aria-labelledby="servers">
+        {guilds.map((guild) => (
+          <li key={guild.id}>
+            <img src={guild.icon} alt="" loading="lazy" />
+            <strong dir="auto">{guild.name}</strong>
+            {guild.role ?? "Member"} · {guild.members.toLocaleString("en")} {guild.members === 1 ? "member" : "members"}
+          </li>
+        ))}
+      </ul>
+      <p role="status">{guilds.length === 0 ? "None of your servers have the bot yet." : `Updated at ${new Date(updatedAt(guilds) ?? 0).toISOString().slice(11, 16)} UTC`}</p>
+    </section>
+  );
+}

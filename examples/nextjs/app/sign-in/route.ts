@@ -1,0 +1,3 @@
+import { companion } from "../../lib/companion";
+
+export const GET = (request: Request) => companion.signIn(request);
