@@ -67,7 +67,7 @@ end
 
 def events(bot: Bot, size: int, seconds: int) -> tuple[float, float]:
     """Events per second in batches of this size, one after the other, and microseconds of the service's CPU for each."""
-    # The members alternate, so that each event is a change.
+    # The member count alternates, so that each event is a change.
     rounds = [[[guild_event(first + index, members) for index in range(size)] for first in range(0, min(GUILDS, 100 * size), size)] for members in (1, 2)]
     before, began, count = bot.service.cpu(), time.perf_counter(), 0
     for batch in itertools.cycle(rounds[0] + rounds[1]):

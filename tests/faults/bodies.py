@@ -38,10 +38,10 @@ class Bomb:
 
 
 def unpacking_to(block: bytes) -> Iterator[bytes]:
-    """gzip that unpacks to this text, over and over, without end."""
+    """gzip that unpacks to this text, over and over, endlessly."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     whole = block * (MIB // len(block))
-    # Ends at a byte and refers to nothing before it, so it can be repeated.
+    # Ends on a byte boundary and refers to nothing before it, so it can be repeated.
     packed = packer.compress(whole) + packer.flush(zlib.Z_FULL_FLUSH)
     yield b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
     while True:
@@ -79,22 +79,22 @@ def unpacked() -> Iterator[Bomb]:
     small = gzip.compress(event())
     odd = {
         "gzip in gzip": gzip.compress(gzip.compress(event() * 1000)),
-        "cut gzip": small[:-9],
-        "a wrong sum": small[:-8] + b"\0\0\0\0" + small[-4:],
+        "truncated gzip": small[:-9],
+        "a wrong checksum": small[:-8] + b"\0\0\0\0" + small[-4:],
         "a wrong length": small[:-4] + b"\xff\xff\xff\xff",
         "bytes after the end": small + b"x" * 1000,
-        "no gzip": event(),
+        "not gzip": event(),
         "a damaged block": small[:12] + b"\xff\xff" + small[14:],
         "a reserved method": small[:2] + b"\x07" + small[3:],
         "nothing": b"",
     }
     for name, text in odd.items():
         yield Bomb(name, EVENTS, [text], packed)
-    yield Bomb("a name of the gzip file without end", EVENTS, itertools.chain([b"\x1f\x8b\x08\x08\0\0\0\0\0\xff"], itertools.repeat(b"n" * 65536)), packed)
-    yield Bomb("a comment of the gzip file without end", EVENTS, itertools.chain([b"\x1f\x8b\x08\x10\0\0\0\0\0\xff"], itertools.repeat(b"n" * 65536)), packed)
+    yield Bomb("an endless file name in the gzip header", EVENTS, itertools.chain([b"\x1f\x8b\x08\x08\0\0\0\0\0\xff"], itertools.repeat(b"n" * 65536)), packed)
+    yield Bomb("an endless comment in the gzip header", EVENTS, itertools.chain([b"\x1f\x8b\x08\x10\0\0\0\0\0\xff"], itertools.repeat(b"n" * 65536)), packed)
     yield Bomb("an extra field of 64 KiB", EVENTS, [b"\x1f\x8b\x08\x04\0\0\0\0\0\xff\xff\xff" + b"n" * 65535 + b"\xff"], packed)
-    yield Bomb("empty gzip files in a row without end", EVENTS, itertools.repeat(gzip.compress(b"") * 1000), packed)
-    yield Bomb("empty blocks without end", SNAPSHOT, itertools.chain([b"\x1f\x8b\x08\0\0\0\0\0\0\xff"], itertools.repeat(b"\0\0\0\xff\xff" * 10_000)), packed, (400, 408, 413, 422))
+    yield Bomb("an endless series of empty gzip files", EVENTS, itertools.repeat(gzip.compress(b"") * 1000), packed)
+    yield Bomb("endless empty blocks", SNAPSHOT, itertools.chain([b"\x1f\x8b\x08\0\0\0\0\0\0\xff"], itertools.repeat(b"\0\0\0\xff\xff" * 10_000)), packed, (400, 408, 413, 422))
     for coding in ("deflate", "br", "zstd", "gzip, gzip", "compress", "x", "gzip\t,"):
         yield Bomb(f"the encoding {coding!r}", EVENTS, [small], {"Content-Encoding": coding})
 
@@ -151,7 +151,7 @@ def texts() -> Iterator[Bomb]:
     for name, text in {"a lone surrogate": b'"\\ud800"', "broken UTF-8": b'"\xff\xfe"', "long UTF-8": b'"\xc0\x80"', "half an escape": b'"\\u12"', "no end": b'"' + b"x" * 1_000}.items():
         yield Bomb(f"a name with {name}", EVENTS, [event(name="MARK").replace(b'"MARK"', text)], allowed=(422,))
     yield Bomb("a line of 1 MiB and one byte", EVENTS, [event(odd="x" * MIB)], allowed=(422,))
-    yield Bomb("a line without end", SNAPSHOT, itertools.repeat(b"x" * 65536))
+    yield Bomb("an endless line", SNAPSHOT, itertools.repeat(b"x" * 65536))
     yield Bomb("a byte order mark", EVENTS, [b"\xef\xbb\xbf" + event()], allowed=(422,))
     yield Bomb("UTF-16", EVENTS, [event().decode().encode("utf-16")], allowed=(422,))
 
@@ -166,19 +166,19 @@ def many() -> Iterator[Bomb]:
     yield Bomb("a guild that belongs to another shard", "/bot/shards/2/1/guilds", [line(guild(2 << 22, "odd")), b'{"end": 1}\n'], allowed=(422,))
     yield Bomb("400 roles", EVENTS, [event(grants={str(role): ["MOD"] for role in range(1, 401)})], allowed=(422,))
     yield Bomb("20,000 staff", EVENTS, [event(staff={str(user): ["1"] for user in range(1, 20_001)})], allowed=(422,))
-    yield Bomb("100,000 roles of one", EVENTS, [event(staff={"1": ["1"] * 100_000})], allowed=(200, 422))
+    yield Bomb("100,000 roles for one member", EVENTS, [event(staff={"1": ["1"] * 100_000})], allowed=(200, 422))
     yield Bomb("50,000 unknown fields", EVENTS, [event(**{f"odd{number}": 0 for number in range(50_000)})], allowed=(200, 422))
     shards = [{"id": number} for number in range(50_000)]
     beat = {"instance": "odd", "started_at": 1, "memory": 1, "shard_count": 50_000, "shards": shards}
     yield Bomb("50,000 shards in a heartbeat", HEARTBEAT, [json.dumps(beat).encode()], allowed=(200, 413, 422))
-    yield Bomb("a heartbeat without end", HEARTBEAT, itertools.repeat(b" " * 65536))
+    yield Bomb("an endless heartbeat", HEARTBEAT, itertools.repeat(b" " * 65536))
     yield Bomb("100,000 members of the team", EVENTS, [line({"type": "team", "members": [{}] * 100_000})], allowed=(422,))
     for path in ("/auth", "/team", EVENTS, SUBSCRIPTIONS):
-        yield Bomb(f"{path}: chunks without end", path, itertools.repeat(b"x" * 65536), {"Idp-Code": "x"})
+        yield Bomb(f"{path}: endless chunks", path, itertools.repeat(b"x" * 65536), {"Idp-Code": "x"})
     # A debug build takes minutes for the million chunks of a heartbeat.
     for path in ("/auth",) if QUICK else ("/auth", HEARTBEAT):
-        yield Bomb(f"{path}: chunks of one byte without end", path, itertools.repeat(b"1\r\n\n\r\n" * 10_000), {"Idp-Code": "x"}, is_framed=True)
-    yield Bomb("a wrong key and a body without end", EVENTS, itertools.repeat(b"x" * 65536), {"Authorization": "Bearer bck_" + "x" * 36}, (401,))
+        yield Bomb(f"{path}: endless chunks of one byte", path, itertools.repeat(b"1\r\n\n\r\n" * 10_000), {"Idp-Code": "x"}, is_framed=True)
+    yield Bomb("a wrong key and an endless body", EVENTS, itertools.repeat(b"x" * 65536), {"Authorization": "Bearer bck_" + "x" * 36}, (401,))
 
 
 def staff(ids: Iterable[int]) -> bytes:
@@ -186,7 +186,7 @@ def staff(ids: Iterable[int]) -> bytes:
 
 
 def colliding(count: int) -> bytes:
-    """Users whose IDs are alike in all bits that a careless table would look at."""
+    """Users whose IDs are the same in all bits that a careless hash table would look at."""
     return staff(struct.unpack(">Q", struct.pack(">II", number, 1))[0] for number in range(1, count + 1))
 
 

@@ -30,7 +30,7 @@ pub fn success(data: &impl Serialize) -> Bytes {
     let mut body = OPENING.to_vec();
     append(&mut body, data);
     body.extend_from_slice(CLOSING);
-    // Many bodies are cached, so none of them may take more memory than it has bytes.
+    // Many bodies are cached, so a body must not take more memory than its length.
     body.into_boxed_slice().into()
 }
 

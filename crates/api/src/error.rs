@@ -25,7 +25,7 @@ macro_rules! error_codes {
                 match self { $(Self::$code => $name),+ }
             }
 
-            /// What happened and what to do, for people. Where a wait may be known, it ends in "later", see `Message`.
+            /// What happened and what to do, for people. If the wait may be known, the message ends in "later"; see `Message`.
             pub const fn message(self) -> &'static str {
                 match self { $(Self::$code => $message),+ }
             }

@@ -1,4 +1,4 @@
-//! Which errors an operation may answer with, for the OpenAPI document. Each error response has a name and the codes it may
+//! The errors that each operation can return, for the OpenAPI document. Each error response has a name and the codes it may
 //! carry, and each kind of route has a group of these. If two groups of an operation answer with the same status, the one
 //! listed later counts.
 
@@ -83,31 +83,31 @@ macro_rules! groups {
 groups! {
     /// Errors that any path for people can return.
     Refusals: BadRequest, NotFound, MethodNotAllowed, RequestTimeout, BodyTooLarge, RateLimited, HeadersTooLarge, Internal, Unavailable;
-    /// What a path that is not rate-limited may answer, for load balancers.
+    /// Errors that a path without a rate limit can return, for load balancers.
     ReadinessRefusals: BadRequest, NotFound, MethodNotAllowed, RequestTimeout, BodyTooLarge, HeadersTooLarge, Internal, StoppingUnavailable;
-    /// What a path that needs the store may answer.
+    /// Errors that a path that needs the store can return.
     StoreRefusals: StoreUnavailable;
-    /// What a path with a session may answer.
+    /// Errors that a path with a session can return.
     TokenRefusals: TokenUnauthorized, StoreUnavailable;
-    /// What a sign-in may answer.
+    /// Errors that a sign-in can return.
     SignInRefusals: SignInBadRequest, SignInUnauthorized, SignInForbidden, SignInBadGateway;
-    /// What a path that asks the identity provider may answer.
+    /// Errors that a path that asks the identity provider can return.
     IdpRefusals: IdpBadGateway, IdpUnavailable, IdpGatewayTimeout;
-    /// What a path that names a session may answer.
+    /// Errors that a path that names a session can return.
     SessionNotFound: SessionNotFound;
-    /// What a path that names a guild may answer.
+    /// Errors that a path that names a guild can return.
     GuildNotFound: GuildNotFound;
-    /// What a public stream may answer.
+    /// Errors that a public stream can return.
     LiveRefusals: StoppingUnavailable;
-    /// What a user's stream may answer.
+    /// Errors that a user's stream can return.
     UserLiveRefusals: LiveUnavailable;
     /// Errors that any path with a bot key can return.
     BotRefusals: BadRequest, BotUnauthorized, NotFound, MethodNotAllowed, RateLimited, HeadersTooLarge, Internal, BotUnavailable;
-    /// What a path that accepts a body may answer.
+    /// Errors that a path that accepts a body can return.
     UploadRefusals: RequestTimeout, FeedBodyTooLarge, EncodingUnsupported, LineInvalid;
-    /// What events may be answered with.
+    /// Errors that a request with events can return.
     EventsRefusals: FeedBadRequest, EventsConflict;
-    /// What a snapshot may be answered with.
+    /// Errors that a snapshot can return.
     SnapshotRefusals: FeedBadRequest, SnapshotConflict, SnapshotRateLimited;
 }
 
@@ -137,7 +137,7 @@ mod tests {
     fn every_code_is_in_a_response() {
         for code in ErrorCode::ALL {
             let named = ErrorResponse::ALL.iter().any(|response| response.codes().contains(code));
-            assert!(named, "no operation is documented to answer {}", code.name());
+            assert!(named, "no operation is documented to return {}", code.name());
         }
     }
 }

@@ -158,7 +158,7 @@ export class Adapter implements World {
     on("roleCreate", (role: { id: string; guild: GuildLike }) => core.roleChanged(role.guild.id));
     on("roleUpdate", (_old: unknown, role: { id: string; guild: GuildLike }) => core.roleChanged(role.guild.id));
     on("roleDelete", (role: { id: string; guild: GuildLike }) => core.roleGone(role.guild.id, role.id));
-    // The library may handle a packet some time after it arrives, so its cache may have been older when it was read.
+    // The library may handle a packet some time after it arrives, so its cache may have been out of date when we read it.
     on("guildMemberUpdate", (_old: MemberLike, member: MemberLike) => core.member(member.guild.id, member.id, member.roles.cache.keys()));
     // Attached after the login: these shards won't report again that they are ready.
     for (const { id, status } of this.#client.ws.shards.values()) if (status === SHARD_READY) core.ready(id);
@@ -180,7 +180,7 @@ export class Adapter implements World {
   #response(request: RequestLike, response: ResponseLike): void {
     if ((response.status ?? response.statusCode) !== 429) return;
     this.#limited(retryAfter(response));
-    this.#pages.get(request.path ?? "")?.(Object.assign(new Error("Discord rate limits the bot"), { status: 429 }));
+    this.#pages.get(request.path ?? "")?.(Object.assign(new Error("Discord is rate limiting the bot"), { status: 429 }));
   }
 
   /** A client with the option `rejectOnRateLimit` throws on a rate limit, even one that it only expects. */
@@ -188,7 +188,7 @@ export class Adapter implements World {
     const { name, retryAfter: ms } = (error ?? {}) as { name?: unknown; retryAfter?: unknown };
     if (typeof name !== "string" || !name.startsWith("RateLimitError")) return error;
     this.#limited(typeof ms === "number" && ms >= 0 ? ms : UNNAMED_LIMIT);
-    return Object.assign(new Error("Discord rate limits the bot"), { status: 429 });
+    return Object.assign(new Error("Discord is rate limiting the bot"), { status: 429 });
   }
 
   /** What Discord sends, before the library handles it. The library doesn't report members it has never seen, or guilds that arrive before all shards are ready. */

@@ -1,4 +1,4 @@
-"""Who is staff, with the real discord.py on a Discord that misbehaves. What is not completely known must never be sent."""
+"""Who is staff, with the real discord.py on a Discord that misbehaves. An incomplete staff list must never be sent."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_guild_that_is_not_chunked_is_listed(kind: Any) -> None:
                 assert fake.requests[f"GET /guilds/{G1}/members"] == 3
                 assert companion.status()["counters"]["listings"] == 2
 
-                # The library has never met this member.
+                # The library has never seen this member.
                 assert bot.get_guild(int(G1)).get_member(100) is None
                 await fake.emit("GUILD_MEMBER_UPDATE", {"guild_id": G1, "user": {"id": "100"}, "roles": ["50"]})
                 await until(lambda: "100" in server.feed.guilds[G1]["staff"])
@@ -84,7 +84,7 @@ def test_chunks_that_never_come_and_listings_that_fail(caplog: pytest.LogCapture
     async def test() -> None:
         async with feed_server() as server, discord_with([guild(1), guild(2)]) as fake:
             fake.fault("chunks", "drop_chunks", guild=G1)
-            # discord.py itself repeats other 5xx.
+            # discord.py itself retries other 5xx errors.
             fault = fake.fault(MEMBERS, "status", status=503, guild=G1)
             bot = make(Bot)
             companion = attach(bot, server.url, limits=QUICK, grants=grants)
@@ -94,7 +94,7 @@ def test_chunks_that_never_come_and_listings_that_fail(caplog: pytest.LogCapture
                 assert "staff" not in server.feed.snapshots[0][0]
                 # Retried, but logged once.
                 fake.clear_faults()
-                await until(lambda: server.feed.guilds[G1]["staff"] == {"10": ["50"]}, "healed by itself")
+                await until(lambda: server.feed.guilds[G1]["staff"] == {"10": ["50"]}, "recovered on its own")
                 assert companion.status()["counters"]["listing_failures"] >= 3
 
     asyncio.run(test())
@@ -112,7 +112,7 @@ def test_a_listing_that_is_forbidden_is_said_once(caplog: pytest.LogCaptureFixtu
                 await until(lambda: companion.status()["counters"]["listing_failures"] == 1)
                 await until(lambda: companion.status()["state"] == "synced")
                 assert forbidden.hits == 1
-                # A new session may have the right to.
+                # A new session may be allowed to list them.
                 fake.clear_faults()
                 await fake.invalid_session()
                 await until(lambda: server.feed.guilds[G2]["staff"] == {"10": ["50"]})
@@ -137,7 +137,7 @@ def test_guilds_left_between_two_sessions_are_gone(kind: Any) -> None:
                 await fake.invalid_session()
                 await until(lambda: fake.counts["identifies"] == 2)
                 await until(lambda: set(server.feed.guilds) == {G1}, "READY does not name it")
-                await until(lambda: server.feed.guilds[G1]["staff"] == {}, "left meanwhile, too")
+                await until(lambda: server.feed.guilds[G1]["staff"] == {}, "also left in the meantime")
                 # It is back once the bot joins again.
                 await fake.emit("GUILD_CREATE", guild(2))
                 await until(lambda: set(server.feed.guilds) == {G1, G2})

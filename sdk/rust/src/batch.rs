@@ -80,7 +80,7 @@ pub(crate) async fn make(core: &Arc<Core>) {
         add_changes(core, &mut filling, counts).await;
     }
     if !filling.lines.is_empty() {
-        // Even if a resync was requested meanwhile: these lines are older, so they go before its snapshots.
+        // Even if a resync was requested in the meantime: these lines are older, so they go before its snapshots.
         let mut state = core.lock();
         state.batch = Some(Batch { first: state.next, lines: filling.lines });
     }
@@ -261,7 +261,7 @@ fn acknowledged(core: &Core) {
     }
 }
 
-/// Earlier events are missing at the service: sends everything as a whole, and feedback again.
+/// The service is missing earlier events: sends complete snapshots, and the feedback again.
 fn refused(core: &Core, data: &Map<String, Value>) -> Option<Duration> {
     let mut state = core.lock();
     let batch = state.batch.take()?;

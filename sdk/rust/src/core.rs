@@ -285,7 +285,7 @@ impl Core {
         };
         tracing::debug!(
             target: "bot_companion_feed",
-            "Discord rate limits the bot: no members are listed for {time:?}, then at 1/{slowdown} of the usual rate"
+            "Discord is rate limiting the bot: no members are listed for {time:?}, then at 1/{slowdown} of the usual rate"
         );
     }
 

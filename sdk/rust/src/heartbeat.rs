@@ -59,7 +59,7 @@ async fn send(core: &Arc<Core>, channel: Channel) -> Option<Duration> {
         Answer::Later(delay) => return Some(delay),
         Answer::Answered(200, _) => core.reporter.count(|counters| counters.heartbeats += 1),
         Answer::Answered(status, data) => {
-            let reason = data.get("reason").and_then(Value::as_str).unwrap_or("no reason is given");
+            let reason = data.get("reason").and_then(Value::as_str).unwrap_or("no reason given");
             core.reporter
                 .warn_once("heartbeat", &format!("the service refuses the heartbeat (status {status}): {reason}"));
         }

@@ -370,7 +370,7 @@ pub(crate) fn line_index(data: &Map<String, Value>) -> Option<usize> {
 
 /// The reason that a response gives.
 pub(crate) fn reason(data: &Map<String, Value>) -> &str {
-    ["reason", "error"].iter().find_map(|name| data.get(*name)?.as_str()).unwrap_or("no reason is given")
+    ["reason", "error"].iter().find_map(|name| data.get(*name)?.as_str()).unwrap_or("no reason given")
 }
 
 /// A digest that tells whether two lists of lines are the same, without keeping them.

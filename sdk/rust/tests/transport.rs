@@ -216,7 +216,7 @@ async fn failure_of(answer: &'static str, expected: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn redirects_are_not_followed() {
     let redirect = "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/elsewhere\r\nContent-Length: 0\r\n\r\n";
-    failure_of(redirect, "status 302, no reason is given; check COMPANION_URL").await;
+    failure_of(redirect, "status 302, no reason given; check COMPANION_URL").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -37,7 +37,7 @@ impl<'a> Watcher<'a> {
         self.http.request(method, format!("http://{}{path}", self.server.address))
     }
 
-    /// The answer. A connection has two seconds for its request, so a machine that stalls for as long has cut it.
+    /// The answer. Retries, because a machine that stalls may not send its request within two seconds.
     async fn asked(&self, path: &str) -> reqwest::Response {
         let mut answer = None;
         eventually("the listener answers", async || {
@@ -54,7 +54,7 @@ impl<'a> Watcher<'a> {
         self.scrape_again().await
     }
 
-    /// The same while the clock stands still.
+    /// The same, without advancing the clock.
     async fn scrape_again(&self) -> Scraped {
         let response = self.asked("/metrics").await;
         assert_eq!(response.status(), 200);
@@ -97,7 +97,7 @@ async fn every_metric_is_there_from_the_start() {
     let app = TestApp::builder().secure().start().await;
     let watcher = Watcher::of(&app);
     let expiry = "companion_tls_certificate_expiry_timestamp_seconds";
-    eventually("the certificate was looked at", async || watcher.scrape().await.value(expiry).is_some()).await;
+    eventually("the certificate was checked", async || watcher.scrape().await.value(expiry).is_some()).await;
     let scraped = watcher.scrape().await;
     for family in list::FAMILIES {
         let is_expected = match *family {
@@ -393,7 +393,7 @@ async fn connections_that_say_nothing_shut_nobody_out_of_the_admin_listener() {
     }
     let mut answered = 0;
     for path in ["/livez", "/metrics", "/readyz", "/health"].into_iter().cycle().take(13) {
-        // As patient as someone who probes or scrapes.
+        // As patient as a real probe or scrape.
         let asked = watcher.request(Method::GET, path).timeout(5 * SECOND).send().await;
         answered += u32::from(asked.is_ok_and(|response| response.status() == 200));
     }

@@ -1,4 +1,4 @@
-//! The audit: what is recorded, who can fill it, and what `bot-companion audit` prints.
+//! The audit log: what is recorded, who can fill it, and what `bot-companion audit` prints.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ async fn commands_and_keys_are_written_down_and_a_forgotten_user_is_not_named() 
     assert_eq!(state(&app.anon(), &key).await, 200);
     assert_eq!(state(&app.anon(), "bck_nonsense").await, 401);
     let used = audit(&app, &["--kind", "key_used"]).await;
-    assert_eq!(used.len(), 2, "once in an hour: {used:?}");
+    assert_eq!(used.len(), 2, "once per hour: {used:?}");
     assert_eq!(used[0]["key"], id);
     assert_eq!(audit(&app, &["--kind", "key_refused"]).await.len(), 1);
 
@@ -102,8 +102,8 @@ async fn commands_and_keys_are_written_down_and_a_forgotten_user_is_not_named() 
     let commands: Vec<_> = rows.iter().filter(|row| row["kind"] == "command").map(|row| &row["detail"]).collect();
     assert_eq!(commands, ["key create", "key revoke", "users forget"]);
     let hashed = audit(&app, &["--user", &user]).await;
-    // The service may already have told the provider, which is one more.
-    assert!((4..=5).contains(&hashed.len()), "who knows the id finds the rows: {hashed:?}");
+    // The service may already have told the provider, which adds a row.
+    assert!((4..=5).contains(&hashed.len()), "anyone who knows the ID can find the rows: {hashed:?}");
     assert!(hashed.iter().all(|row| row["user"].as_str().unwrap().starts_with("forgotten:")), "{hashed:?}");
 }
 
@@ -114,7 +114,7 @@ async fn strangers_fill_no_audit() {
         assert_eq!(state(&app.anon(), "bck_nonsense").await, 401);
     }
     let rows = audit(&app, &["--kind", "key_refused"]).await;
-    assert_eq!(rows.len(), 11, "ten rows, and one that sums up");
+    assert_eq!(rows.len(), 11, "ten rows, and one with a count of the rest");
     let counted: u64 = rows.iter().map(|row| row["count"].as_u64().unwrap()).sum();
     assert_eq!(counted, 50);
 }

@@ -76,7 +76,7 @@ async fn backup_and_restore_say_which_grants_the_keys_open() {
 
 #[tokio::test]
 async fn a_restore_makes_no_key_and_says_where_the_old_one_belongs() {
-    sqlite_only!("only there a key is made beside the database");
+    sqlite_only!("only SQLite gets a key file next to the database");
     let (folder, elsewhere, provider) = (Folder::new(), Folder::new(), sandbox(Clock::system()));
     let config = config_file(&folder, &provider, "");
     with_a_grant(&config, &provider, None).await;
@@ -87,7 +87,7 @@ async fn a_restore_makes_no_key_and_says_where_the_old_one_belongs() {
     let key = elsewhere.path().join("data.db.key");
     assert!(told.contains("0 of 1 grant in it can be decrypted"), "{told}");
     assert!(told.contains(&format!("There is no key file at {}", key.display())), "{told}");
-    assert!(!key.exists(), "a new key would stand where the right one belongs");
+    assert!(!key.exists(), "a new key would take the place of the right one");
     fs::copy(folder.path().join("data.db.key"), &key).unwrap();
     let told = done(&config, None, &["restore", file.to_str().unwrap(), "--replace"]).await;
     assert!(told.contains("1 of 1 grant") && !told.contains("There is no key file"), "{told}");
@@ -157,7 +157,7 @@ async fn a_tampered_backup_reaches_neither_the_terminal_nor_the_store() {
     done(&config, None, &["backup", &file("good")]).await;
     let whole = fs::read(file("good")).unwrap();
     let listed = done(&config, None, &["key", "list"]).await;
-    // The second digit goes in front, which makes the number larger than in any store.
+    // The digits go in front of the real counter, which makes it larger than in any store.
     let release = format!("\"release\":\"{}\"", env!("CARGO_PKG_VERSION"));
     let cases = [
         (release.as_str(), "\"release\":\"\\u001b[2J\"", "names no release"),
@@ -194,7 +194,7 @@ async fn a_backup_is_not_written_to_a_terminal() {
 
 #[tokio::test]
 async fn a_key_file_of_no_use_does_not_stand_in_the_way_of_a_backup() {
-    sqlite_only!("only there a key is made beside the database");
+    sqlite_only!("only SQLite gets a key file next to the database");
     let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
     let config = config_file(&folder, &provider, "");
     with_a_grant(&config, &provider, None).await;
@@ -205,7 +205,7 @@ async fn a_key_file_of_no_use_does_not_stand_in_the_way_of_a_backup() {
 
 #[tokio::test]
 async fn a_store_in_use_is_not_copied() {
-    sqlite_only!("the test of the store does it on both; this one has a real service");
+    sqlite_only!("the store's own test covers both; this one uses a real service");
     let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
     let config = config_file(&folder, &provider, "");
     let mut asked = command(&["serve", "--listen", "127.0.0.1:0"]);
@@ -218,7 +218,7 @@ async fn a_store_in_use_is_not_copied() {
     assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(told.contains("the store is in use") && told.contains("stop the service"), "{told}");
     assert!(!to.exists());
-    assert_eq!(service.client().get("/").await.status, 200, "the service goes on");
+    assert_eq!(service.client().get("/").await.status, 200, "the service keeps running");
     service.terminate();
     assert!(service.ended().await.success());
     assert!(run(command(&copy)).await.status.success());

@@ -78,7 +78,7 @@ async fn what_hangs_on_a_session_is_for_the_configured_origins_to_the_letter() {
             for origin in strangers.map(Some).into_iter().chain([None]) {
                 let answer = from(&client, method.clone(), path, origin).await;
                 assert_eq!(allowed(&answer), None, "{method} {path} {origin:?}");
-                assert!(answer.header("vary").starts_with("origin"), "a cache must know that there are two");
+                assert!(answer.header("vary").starts_with("origin"), "a cache must know that there are two versions");
                 assert!(!answer.has("access-control-expose-headers"));
                 never_credentials(&answer);
             }
@@ -321,7 +321,7 @@ async fn everything_but_the_team_is_no_store_and_all_is_nosniff() {
     assert_eq!(team.header("cache-control"), "public, max-age=60, stale-while-revalidate=300");
     assert_eq!(team.header("x-content-type-options"), "nosniff");
     let refused = app.anon().call(Method::GET, "/team").header("X", "x".repeat(20_000)).send().await;
-    assert_eq!((refused.status, refused.header("cache-control")), (431, "no-store"), "no error is kept");
+    assert_eq!((refused.status, refused.header("cache-control")), (431, "no-store"), "errors must not be cached");
 }
 
 #[tokio::test]

@@ -23,7 +23,7 @@ async fn page(client: &Client, path: &str, host: &str, language: &str) -> Answer
     asked
 }
 
-/// Services with this redirect address in addition to the suite's own.
+/// A service with this redirect address in addition to the suite's own.
 async fn with_redirect(address: &str, settings: &str) -> TestApp {
     let origin = address.split('/').take(3).collect::<Vec<_>>().join("/");
     let redirects = format!(
@@ -89,7 +89,7 @@ async fn a_page_that_the_redirect_address_does_not_lead_to_says_so_in_place_of_t
         ("https://bot.example/site/dashboard", "", "BOT.example", None),
         ("https://bot.example:8443/site/dashboard", "", "bot.example:8443", None),
         ("https://bot.example/api/site/dashboard", "[http]\nbase_path = \"/api\"", "bot.example", None),
-        // Another path, another host, the base path forgotten.
+        // A different path, a different host, a forgotten base path.
         ("https://bot.example/callback", "", "bot.example", Some("add this page's full address to idp.redirect_uri")),
         (
             "https://bot.example/callback",
@@ -153,7 +153,7 @@ async fn dev_prints_and_registers_the_page_and_has_a_page_for_invitations() {
         let call = dev.client.call(Method::GET, "/auth").header("Host", &host).header("Sec-Fetch-Site", "same-origin");
         let redirect = format!("http://{host}/site/dashboard");
         assert_eq!(call.send().await.data()["redirect_uri"], redirect.as_str());
-        // The whole way: the provider accepts the address, and the service sends the same with the code.
+        // The whole sign-in: the provider accepts the address, and the service sends the same one with the code.
         let encoded = redirect.replace(':', "%3A").replace('/', "%2F");
         let asked = format!(
             "/oauth2/authorize?response_type=code&client_id=sandbox&scope=identify+guilds&redirect_uri={encoded}"

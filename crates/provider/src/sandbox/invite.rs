@@ -19,7 +19,8 @@ pub(super) fn page(state: &SandboxState, encoded: &str) -> Reply {
             "The provider would ask you "
             @if let Some(name) = &name { "to confirm adding the bot to " strong { bdi { (name) } } }
             @else { "which server to add the bot to" }
-            ", and what it's allowed to do there. The sandbox doesn't add anything: the demo bot stays in its servers."
+            ". It would also ask what the bot is allowed to do there. The sandbox doesn't add anything: the demo bot stays in the \
+             servers it's already in."
         }
         p class="soft" {
             "To see a server appear on the dashboard and disappear again, send an event as the bot: the command that " code { "dev" }

@@ -285,7 +285,7 @@ impl Accounts {
                     match self.sources.provider.user(network, &grant.access_token).await {
                         Ok(_) => verified = Some(tries),
                         Err(IdpError { kind: IdpErrorKind::Unauthorized, .. }) => {
-                            info!(user = %user.id, "this sign-in's grant was revoked meanwhile; the user has to sign in again");
+                            info!(user = %user.id, "this sign-in's grant has been revoked in the meantime; the user has to sign in again");
                             return Err(SignInError::Rejected);
                         }
                         Err(error) => return Err(mark_code_spent(error).into()),

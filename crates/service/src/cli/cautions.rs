@@ -10,14 +10,14 @@ use tracing::warn;
 use crate::app::App;
 use crate::config::{Config, SecretFile, keyfile};
 
-/// What is not as safe as it should be about the store and the keys, and how to fix it.
+/// Safety problems with the store and the keys, and how to fix them.
 pub(super) fn of(config: &Config) -> Vec<String> {
     let key = store::local_file(&config.store.url).filter(|_| config.secrets.is_empty());
     let key = key.and_then(|database| keyfile::caution(&keyfile::beside(&database)));
     store::cautions(&config.store.url).into_iter().chain(key).chain(readable_secrets(config)).collect()
 }
 
-/// The files with secrets that others can read: the configuration, those of `…_FILE`, and the certificate's key.
+/// The files with secrets that others can read: the configuration, those named by `…_FILE`, and the certificate's key.
 fn readable_secrets(config: &Config) -> Vec<String> {
     let mut held: BTreeMap<&Path, BTreeSet<&str>> = BTreeMap::new();
     for SecretFile { setting, path } in &config.secret_files {

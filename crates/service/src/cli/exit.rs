@@ -12,7 +12,7 @@ pub(super) const HELP: &str = "\
 Exit codes:
   0   done
   1   failed
-  64  wrong usage: arguments that the command does not accept
+  64  usage error: arguments that the command does not accept
   78  configuration error: restarting won't help until you fix it";
 
 /// Arguments that the command does not accept (`EX_USAGE` in sysexits.h).

@@ -133,7 +133,7 @@ impl StatusPage<'_> {
         }
     }
 
-    /// Whether it is up, since when, the details, and what to do.
+    /// Whether it is up and for how long, the details, and what to do.
     fn state(&self) -> Markup {
         let (home, words, shared) = (&self.words().home, &self.words().status, &self.words().shared);
         let now = self.facts.now;
@@ -172,7 +172,7 @@ impl StatusPage<'_> {
         }
     }
 
-    /// Since when it has been up continuously, if known: its start, or the end of the last incident.
+    /// When its current uptime began, if known: its start, or the end of the last incident.
     fn up_since(&self) -> Option<Time> {
         let started = self.facts.health.summary(self.facts.now).uptime.epoch;
         let started = (started > 0).then(|| Time::from_seconds(started))?;
@@ -180,7 +180,7 @@ impl StatusPage<'_> {
         Some(last.map_or(started, |last| last.max(started)))
     }
 
-    /// Since when it has been down: the start of the open incident, which survives a restart of this service, or the last report.
+    /// When it went down: the start of the open incident, which survives a restart of this service, or the last report.
     fn trouble_since(&self, seen: &Observation) -> Time {
         let open = self.facts.history.incidents.iter().find(|incident| incident.ended.is_none());
         open.map_or(seen.since, |open| open.began.min(seen.since))

@@ -146,7 +146,7 @@ fn newest(connection: &Connection) -> rusqlite::Result<Option<Time>> {
     connection.prepare_cached("SELECT max(begins) FROM history_minutes")?.query_row([], |row| row.column(0))
 }
 
-/// Whether it was not recorded yet, in which case it counts for its day.
+/// Returns whether it is new. If so, it counts towards its day.
 fn add_minute(connection: &Connection, minute: &Minute) -> rusqlite::Result<bool> {
     let sql = "INSERT INTO history_minutes (begins, state, latency) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
     let Minute { begins, state, latency } = minute;

@@ -213,7 +213,7 @@ impl DemoBot {
         let now = self.app.clock.now();
         let said = data::feedback(now).into_iter().map(|said| Change::FeedbackGone(said.id));
         self.app.store.apply(said.chain([Change::Team(Roster(Vec::new()))]).collect()).await?;
-        // A process without shards ends the records of its former ones; then it falls silent.
+        // The first report, without shards, ends the records of its former shards; the second makes it look silent.
         self.report(0, Vec::new(), now).await?;
         self.report(0, Vec::new(), now.before(LONG_SILENT)).await
     }
@@ -233,7 +233,7 @@ impl DemoBot {
         let shard = |id| {
             let latency = 35 + jitter(30);
             let sent = now.before(Duration::from_millis(100 + jitter(40_000)));
-            #[expect(clippy::cast_precision_loss, reason = "some milliseconds")]
+            #[expect(clippy::cast_precision_loss, reason = "a few milliseconds")]
             let shown = latency as f64;
             let acknowledged = Some(sent.after(Duration::from_millis(latency)));
             ShardHeartbeat { id, sent: Some(sent), acknowledged, latency: Some(shown) }

@@ -27,6 +27,8 @@ use crate::config::{Config, Layer, SecretKey, origin_of};
 /// The variables for the application's secret, and those for the keys.
 const SECRET_VARIABLES: [&str; 2] = ["COMPANION_IDP_CLIENT_SECRET", "COMPANION_IDP_CLIENT_SECRET_FILE"];
 const KEYS_VARIABLES: [&str; 2] = ["COMPANION_SECRETS_KEYS", "COMPANION_SECRETS_KEYS_FILE"];
+/// The configuration of the systemd unit.
+const UNIT_CONFIG: &str = "/etc/bot-companion/companion.toml";
 /// An application's secret is a few dozen characters.
 const LONGEST_SECRET: u64 = 4_096;
 
@@ -302,8 +304,24 @@ fn said(file: &Path, known: &Answers, has_new_key: bool, is_replaced: bool) -> S
                 .to_owned(),
         );
     }
-    lines.push(format!(
-        "Next:\n  bot-companion check --live --config {shown}\n  bot-companion serve --config {shown}\n"
-    ));
+    // Started by root, the service would create a database that its unit can't open.
+    let start = if file == Path::new(UNIT_CONFIG) {
+        "systemctl enable --now bot-companion".to_owned()
+    } else {
+        format!("bot-companion serve --config {shown}")
+    };
+    lines.push(format!("Next:\n  bot-companion check --live --config {shown}\n  {start}\n"));
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_units_configuration_is_started_by_its_unit() {
+        let said = |file: &str| said(Path::new(file), &Answers::default(), false, false);
+        assert!(said(UNIT_CONFIG).ends_with("\n  systemctl enable --now bot-companion\n"));
+        assert!(said("companion.toml").ends_with("\n  bot-companion serve --config companion.toml\n"));
+    }
 }

@@ -80,7 +80,7 @@ pub(in crate::site) struct DashboardScriptWords {
     ended_session: &'static str,
 }
 
-/// One of something, or another number of it.
+/// The words for one of something, and for any other number.
 #[derive(Serialize)]
 struct PluralWords {
     one: &'static str,
@@ -277,7 +277,7 @@ pub(super) const DE: DashboardWords = DashboardWords {
     this_pages_address: "die vollständige Adresse dieser Seite",
     sign_in_title: "Alle deine Server an einem Ort",
     sign_in_gives: [
-        "Sieh, welche Server du mit dem Bot teilst und welche Rechte du dort hast",
+        "Sieh, auf welchen Servern du und der Bot seid und welche Rechte du dort hast",
         "Füge den Bot zu Servern hinzu, die du verwaltest",
         "Finde heraus, warum ein Server fehlt",
         "Sieh, wo du angemeldet bist, und melde dich dort ab",
@@ -357,7 +357,7 @@ pub(super) const DE: DashboardWords = DashboardWords {
                 one: "{count} weiterer Treffer.",
                 other: "{count} weitere Treffer. Gib mehr vom Namen ein.",
             },
-            none: "{query} gehört weder zu den Servern, die du mit dem Bot teilst, noch zu denen, zu denen du ihn hinzufügen kannst. Mögliche Gründe:",
+            none: "Wir haben {query} weder unter den Servern gefunden, auf denen du und der Bot seid, noch unter denen, zu denen du ihn hinzufügen kannst. Mögliche Gründe:",
             other_account: "Mit diesem Konto bist du dort kein Mitglied. Du bist als {name} angemeldet.",
             may_not: "Der Bot ist nicht auf diesem Server, und du kannst ihn nicht hinzufügen: Dafür brauchst du das Recht „Server verwalten“. Frag jemanden, der es hat.",
             old_list: "Du bist erst beigetreten, nachdem deine Liste aktualisiert wurde ({ago}).",

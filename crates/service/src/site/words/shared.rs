@@ -18,7 +18,7 @@ pub(in crate::site) struct SharedWords {
     pub(in crate::site) up: &'static str,
     pub(in crate::site) partly_up: &'static str,
     pub(in crate::site) down: &'static str,
-    /// How many of how many shards are up.
+    /// The number of shards that are up, and the number of all shards.
     pub(in crate::site) shards_up: fn(u64, u64) -> String,
     /// "3 minutes ago".
     pub(in crate::site) ago: fn(Duration) -> String,
@@ -137,7 +137,7 @@ pub(super) const DE: SharedWords = SharedWords {
     request_id: "Anfrage-ID",
 };
 
-/// The largest unit that fits, and how many of it.
+/// How many of the largest unit that fits, and that unit.
 fn parts(span: Duration) -> (u64, usize) {
     let seconds = span.as_secs();
     match seconds {

@@ -25,11 +25,11 @@ pub(in crate::site) struct StatusWords {
     pub(in crate::site) announcements: &'static str,
     pub(in crate::site) posted: fn(&Markup) -> Markup,
 
-    /// All shards are online; how long, as `up_for` says it.
+    /// All shards are online, and for how long, in the words of `up_for`.
     pub(in crate::site) all_online: fn(u32, Option<&str>) -> String,
-    /// How many of how many shards are offline, since when, and how long ago that was.
+    /// The number of offline shards, the number of all shards, when they went offline, and how long ago that was.
     pub(in crate::site) some_offline: fn(u32, u32, &Markup, &str) -> Markup,
-    /// Since when there have been no reports, and how long ago that was.
+    /// When the reports stopped, and how long ago that was.
     pub(in crate::site) no_reports: fn(&Markup, &str) -> Markup,
     pub(in crate::site) never_reported: &'static str,
     pub(in crate::site) status_unknown: &'static str,
@@ -43,7 +43,7 @@ pub(in crate::site) struct StatusWords {
     pub(in crate::site) uptime: &'static str,
     pub(in crate::site) memory: &'static str,
     pub(in crate::site) version: &'static str,
-    /// The label of "7 of 8", where this is how many there are.
+    /// The label for "7 of 8"; the argument is the number of all shards.
     pub(in crate::site) shards_up: fn(u64) -> &'static str,
     /// "7 of 8"
     pub(in crate::site) of: fn(&str, &str) -> String,
@@ -76,7 +76,7 @@ pub(in crate::site) struct StatusWords {
     pub(in crate::site) open_group: &'static str,
     pub(in crate::site) groups_only: &'static str,
     pub(in crate::site) all_up: &'static str,
-    /// How many of how many are up.
+    /// The number of shards that are up, and the number of all shards.
     pub(in crate::site) some_up: fn(usize, usize) -> String,
     pub(in crate::site) up: &'static str,
     pub(in crate::site) down: &'static str,
@@ -113,9 +113,9 @@ pub(in crate::site) struct StatusWords {
     pub(in crate::site) announcement: &'static str,
     pub(in crate::site) affected_all: &'static str,
     pub(in crate::site) affected: fn(u32, u32) -> String,
-    /// From when, to when, and how long that was.
+    /// The start, the end, and the time in between.
     pub(in crate::site) lasted: fn(&Markup, &Markup, &str) -> Markup,
-    /// Since when, and optionally how long that is so far.
+    /// The start and, optionally, the time since then.
     pub(in crate::site) lasts: fn(&Markup, Option<&str>) -> Markup,
 
     pub(in crate::site) feed_title: fn(&str) -> String,
@@ -244,7 +244,7 @@ pub(super) const EN: StatusWords = StatusWords {
     lasts: |from, span| html! { "Since " (from) @if let Some(span) = span { " (" (span) " so far)" } },
 
     feed_title: |name| format!("{name}: incidents"),
-    feed_subtitle: "Bot outages and announcements from its team.",
+    feed_subtitle: "The bot's outages, and announcements from its team.",
 };
 
 pub(super) const DE: StatusWords = StatusWords {
@@ -285,9 +285,9 @@ pub(super) const DE: StatusWords = StatusWords {
     just_started: "Dieser Dienst ist gerade erst gestartet und wartet auf die nächste Meldung des Bots. Das dauert bis zu zwei Minuten.",
     todo_up: "Der Bot reagiert auf deinem Server nicht? Sieh unten nach, auf welchem Shard dein Server ist, und prüfe, ob der Bot \
               im Kanal Nachrichten lesen und senden darf.",
-    todo_partial: "Prüfe unten, ob dein Server betroffen ist. Falls ja, musst du nichts tun: Diese Seite zeigt, wann sein Shard wieder \
-                   online ist.",
-    todo_down: "Du musst nichts tun. Diese Seite und der Störungs-Feed zeigen, wann der Bot wieder online ist.",
+    todo_partial: "Prüfe unten, ob dein Server betroffen ist. Falls ja, musst du nichts tun: Diese Seite zeigt es an, sobald \
+                   sein Shard wieder online ist.",
+    todo_down: "Du musst nichts tun. Diese Seite und der Störungs-Feed zeigen es an, sobald der Bot wieder online ist.",
     todo_unknown: "Lade diese Seite in ein paar Minuten neu.",
 
     facts: "Auf einen Blick",
@@ -304,7 +304,7 @@ pub(super) const DE: StatusWords = StatusWords {
     look_up: "Nachsehen",
     found: |server, shard| format!("Server {server} ist auf Shard {shard}."),
     shard_is_up: "Dieser Shard ist online.",
-    shard_is_down: "Dieser Shard ist offline. Du musst nichts tun: Hier siehst du, wann er wieder online ist.",
+    shard_is_down: "Dieser Shard ist offline. Du musst nichts tun: Diese Seite zeigt es an, sobald er wieder online ist.",
     shard_is_unknown: "Wir kennen den Status dieses Shards gerade nicht. Lade diese Seite in ein paar Minuten neu.",
     count_unknown: "Wir wissen noch nicht, wie viele Shards es gibt. Lade diese Seite in ein paar Minuten neu.",
     not_an_id: "Das ist keine gültige Server-ID. Eine ID ist eine Zahl mit 17 bis 19 Stellen.",
