@@ -91,7 +91,7 @@ impl ErrorCode {
     }
 
     /// The header that comes with an error, and its value if it is always the same. `idp_unavailable` has it only while the
-    /// provider is not called.
+    /// provider is not being called.
     pub const fn header(self) -> Option<(&'static str, Option<&'static str>)> {
         match self {
             Self::TokenMissing | Self::TokenInvalid => Some(("WWW-Authenticate", Some(SESSION_CHALLENGE))),

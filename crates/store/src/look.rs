@@ -60,7 +60,7 @@ pub struct StoreContent {
     pub health: Health,
 }
 
-/// The database server's limits, asked within `limit`; `None` if the store is a file.
+/// What the database server allows, if it answers within `limit`; `None` if the store is a file.
 pub async fn look_at_server(url: &SecretString, limit: Duration) -> Result<Option<ServerLook>> {
     if local_file(url).is_some() {
         return Ok(None);

@@ -39,7 +39,7 @@ export function attach<Client extends ClientLike>(client: Client, given?: Option
   if (known) {
     const ignored = Object.keys(options);
     if (ignored.length > 0) {
-      known.status.warn(`attach was called again for the same client, and ${ignored.join(", ")} of this call is ignored: pass all options in the first call`);
+      known.status.warn(`attach was called again for the same client; ignoring ${ignored.join(", ")} from this call: pass all options in the first call`);
     }
     return known.companion;
   }

@@ -84,7 +84,7 @@ test("attached a second time: the same companion, and a warning that names what 
   assert.equal(attach(client), companion);
   assert.equal(log.lines.length, 0);
   assert.equal(attach(client, { grants: () => ({}), setup: () => true }), companion);
-  assert.equal(log.count("grants, setup of this call is ignored: pass all options in the first call"), 1);
+  assert.equal(log.count("ignoring grants, setup from this call: pass all options in the first call"), 1);
 });
 
 test("changed() takes a guild or its id; what is neither is said, and is not everything", async () => {

@@ -213,7 +213,7 @@ export class Replay {
     this.#callbacks[name] = { does: "answer", value };
     const act = (answer: (value: never) => unknown): unknown => {
       const { does, value: given } = this.#callbacks[name] as { does: string; value: never };
-      if (does === "fail") throw new Error("the database is away");
+      if (does === "fail") throw new Error("the database is down");
       if (does === "slip") return given;
       if (does === "hang") return new Promise(() => {});
       if (does === "hang_in_iteration") return hanging((given as unknown as Json[] | undefined)?.[0] ?? {});

@@ -69,7 +69,7 @@ def attach(
     sigterm: bool = True,
     limits: Limits | None = None,
 ) -> Companion:
-    """Starts reporting a bot, and stops with it. Call it once, before the bot starts or in `setup_hook`.
+    """Starts reporting for a bot, and stops when the bot does. Call it once, before the bot starts or in `setup_hook`.
 
     If not given, `url`, `key` and `spool` come from COMPANION_URL, COMPANION_BOT_KEY and COMPANION_SPOOL. If a setting is invalid, an error
     is logged and nothing is sent; this never raises. `sigterm=False` leaves SIGTERM alone. `limits` changes the defaults, for example
@@ -89,14 +89,14 @@ def attach(
         if given:
             write(
                 logging.WARNING,
-                "the bot is already attached (by another `attach`, or by load_extension): "
-                f"{', '.join(given)} of this call is ignored. Attach once, with everything, or unload the extension first",
+                "the bot is already attached (by another `attach`, or by load_extension); "
+                f"ignoring {', '.join(given)} from this call. Attach once, with everything, or unload the extension first",
             )
         return known
     try:
         settings: _settings.Settings | None = _settings.read(url, key, spool)
     except _settings.SettingError as error:
-        write(logging.ERROR, f"{error}. Nothing is reported until then")
+        write(logging.ERROR, f"{error}. Nothing is reported until this is fixed")
         settings = None
     if limits is not None and not isinstance(limits, Limits):  # pyright: ignore[reportUnnecessaryIsInstance]
         write(logging.ERROR, "`limits` must be a `bot_companion.Limits`, for example Limits(listing_rate=5); using the defaults")

@@ -178,7 +178,7 @@ class Scripted:
 
     async def _act(self, name: str) -> None:
         if self.does[name] == "fail":
-            raise RuntimeError("the database is away")
+            raise RuntimeError("the database is down")
         if self.does[name] == "hang":
             await asyncio.get_running_loop().create_future()
 
@@ -253,7 +253,7 @@ class Player:
 
     def play(self, step: Json) -> None:
         kind = next(iter(step))
-        # Calls need a running loop, as a bot's own code has one.
+        # Calls need a running loop, like the one that a bot's own code has.
         self.loop.call_soon(self.companion.start)
         getattr(self, f"_{kind}")(step)
         self.loop.settle()
@@ -335,7 +335,7 @@ class Player:
             self.transport.leave()
         elif step["service"] == "back":
             self.transport.away = False
-        # Other values are for the scenario checker; here the responses show the same.
+        # Other values are for the scenario checker; here the responses show the same thing.
 
     def _advance(self, step: Json) -> None:
         self.loop.advance(step["advance"])
@@ -421,8 +421,8 @@ def play(path: Path) -> None:
                 player.play(step)
             except AssertionError as error:
                 raise AssertionError(f"line {number}, at {loop.time()} s, {json.dumps(step)}\n{error}") from None
-        assert not player.transport.under_way, f"at the end under way: {player.transport.under_way}"
-        assert not recorder.untaken, f"at the end untaken: {recorder.untaken}"
+        assert not player.transport.under_way, f"still under way at the end: {player.transport.under_way}"
+        assert not recorder.untaken, f"logged, but not expected by any step: {recorder.untaken}"
     finally:
         logger.removeHandler(recorder)
         logger.setLevel(level)

@@ -334,7 +334,7 @@ async fn a_store_that_fails_is_told_and_so_is_its_recovery() {
 async fn many_who_ask_at_once_share_one_probe() {
     let app = TestApp::start().await;
     let watcher = Watcher::of(&app);
-    // Each probe writes the time, or a later one if it is the same.
+    // Each probe writes the current time, or a later one if that time is already stored.
     let last_probe_was = async |at: u64| app.folder.count(&format!("probe WHERE at = {at}")).await == 1;
     for _ in 0..2 {
         assert_eq!(watcher.health().await.0, 200);

@@ -68,7 +68,7 @@ async fn a_new_time_that_stands_is_believed_and_then_sessions_expire() {
     assert_eq!(looks_and_sweeps(&app).await, 0);
     assert!(is_alive(&user).await);
     app.clock.advance(SECOND);
-    // The service's own round may come first.
+    // The service may have swept on its own first.
     looks_and_sweeps(&app).await;
     user.get("/guilds").await.refused(401, "token_invalid");
     assert_eq!((app.folder.count("sessions").await, app.folder.count("revocations").await), (0, 1));
@@ -134,7 +134,7 @@ async fn with_postgresql_the_databases_clock_is_the_second_witness() {
     let app = builder.start().await;
     assert_eq!(app.app.store.time().await.unwrap(), Some(START));
     let user = app.user("owner").await;
-    // The machine's clock is set, the database's is not: it is not trusted, however long it holds.
+    // The machine's clock was changed, the database's was not: the new time is not trusted, however long it lasts.
     app.clock.set(TEN_DAYS);
     assert_eq!(looks_and_sweeps(&app).await, 0);
     for _ in 0..20 {
@@ -143,7 +143,7 @@ async fn with_postgresql_the_databases_clock_is_the_second_witness() {
         assert_eq!(looks_and_sweeps(&app).await, 0);
         assert!(is_alive(&user).await);
     }
-    // Both were set: it is trusted at once, and nothing is deleted until it has held.
+    // Both were changed: the new time is trusted at once, but nothing is deleted until it has lasted for `STANDING`.
     let mut set = app.clock.now().after(Duration::from_hours(240));
     shows(set).await;
     assert_eq!(looks_and_sweeps(&app).await, 0);

@@ -90,14 +90,14 @@ async fn a_silent_owner_loses_its_shard_to_a_living_sender() {
     send_heartbeat(&new, START.seconds() - 10).await;
     assert_eq!(counted(&new.guilds((1, 0), 1, &[guild(1, "new")]).await), (1, 0, 1));
     app.clock.advance(Duration::from_secs(89));
-    assert_eq!(counted(&old.guilds((1, 0), 1, &[guild(1, "old")]).await), (0, 1, 1), "it may still speak");
+    assert_eq!(counted(&old.guilds((1, 0), 1, &[guild(1, "old")]).await), (0, 1, 1), "the owner is not silent yet");
     assert_eq!(counted(&old.events(1, &[renamed(1, "old")]).await), (0, 1, 2));
     app.clock.advance(Duration::from_secs(1));
     old.events(2, &[renamed(1, "old")]).await.refused(409, "resync_required");
     assert_eq!(counted(&old.guilds((1, 0), 2, &[guild(1, "old")]).await), (1, 0, 2));
     assert_eq!(counted(&old.events(2, &[renamed(1, "old 2")]).await), (1, 0, 3));
     assert_eq!(names(&member.guilds().await), ["old 2"]);
-    // It was away and comes back: it started later, and sends its snapshot again when it likes.
+    // The other one is back: it started later, so it can send its snapshot again whenever it likes.
     assert_eq!(counted(&new.events(1, &[renamed(1, "new 2")]).await), (1, 0, 2));
     assert_eq!(counted(&new.guilds((1, 0), 2, &[guild(1, "new 3")]).await), (1, 0, 2));
     assert_eq!(counted(&old.events(3, &[renamed(1, "old 3")]).await), (0, 1, 4));
@@ -157,7 +157,7 @@ async fn who_names_a_shard_is_asked_for_it_and_who_does_not_is_not_asked_twice()
     counted(&bot.guilds((2, 1), 1, &[]).await);
     assert_eq!(counted(&bot.events(1, &[renamed(1, "a")]).await), (1, 0, 2));
     app.clock.advance(SILENCE);
-    // Nothing is known about this one: it may have lost what it sent.
+    // Nothing is known about this one: what it sent may have been lost.
     other.events(1, &[renamed(1, "x")]).await.refused(409, "resync_required");
     counted(&other.guilds((2, 0), 1, &[]).await);
     let answer = other.events(1, &[renamed(1, "x"), renamed(2, "y")]).await;

@@ -7,11 +7,11 @@ use super::{GuildLine, SnapshotLine};
 use crate::{Guild, Permission, PermissionSet, Snowflake, Subscription};
 
 const NAME: usize = 100;
-/// The most roles of a guild, and of a member.
+/// The most roles that a guild or a member can have.
 pub(super) const ROLES: usize = 250;
 const STAFF: usize = 10_000;
 const COVERED: usize = 10_000;
-/// The largest number of a signed 64-bit column.
+/// The largest number that fits in a signed 64-bit column.
 const MOST: u64 = i64::MAX as u64;
 
 /// A line of a shard's snapshot. Absent grants and staff stay as stored.
@@ -36,7 +36,7 @@ pub fn subscription_line(line: &[u8]) -> Result<SnapshotLine<Subscription>, Reas
     }
 }
 
-/// The number of an end line; every other line has this ID.
+/// The number in an end line; `id` names the field that every other line has.
 fn end(fields: &Fields<'_>, id: &str) -> Result<Option<u64>, Reason> {
     if fields.given(id).is_some() || fields.get("end").is_none() {
         return Ok(None);

@@ -195,7 +195,7 @@ pub(super) fn invite_url(text: &str) -> Result<String, Advice> {
     Ok(text.to_owned())
 }
 
-/// The address that images are below, without a trailing slash.
+/// The address under which images are served, without a trailing slash.
 pub(super) fn cdn_url(text: &str) -> Result<String, Advice> {
     let url = web_url(text).filter(|url| url.query().is_none());
     let url = url.ok_or("write the full address, like \"https://cdn.discordapp.com\"")?;

@@ -36,7 +36,7 @@ pub(super) fn log_hot(app: &App, request: &HotRequest<'_>, context: &RequestCont
     }
 }
 
-/// A request to log or trace when it ends: when its response is there or, for a stream, when the stream ends.
+/// A request to log or trace when it ends: when its response is ready or, for a stream, when the stream ends.
 pub(super) struct AccessRecord {
     app: Arc<App>,
     access: AccessLog,
@@ -85,7 +85,7 @@ impl AccessRecord {
         }
         response.map(|body| {
             Body::Right(axum::body::Body::new(body.map_frame(move |frame| {
-                // The whole record, because it is written when this is dropped.
+                // Moves the whole record into the closure: it is written when the closure is dropped.
                 self.count(&frame);
                 frame
             })))

@@ -45,7 +45,7 @@ pub(super) async fn list(
 
 /// Get one guild
 ///
-/// One entry of `GET /guilds`. A guild that is unknown, doesn't have the bot or isn't one of the user's is not found; the response
+/// One entry of `GET /guilds`. If the guild is unknown, doesn't have the bot or isn't one of the user's, it is not found; the response
 /// does not say which. A backend that saves a guild's settings can check its caller's token with this, with
 /// `Cache-Control: no-cache` before important changes.
 #[utoipa::path(get, path = "/guilds/{id}", operation_id = "getGuild", tag = "dashboard", security(("session" = [])),

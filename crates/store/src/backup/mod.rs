@@ -173,8 +173,8 @@ impl BackupSource {
         };
         if !numbers::is_plausible(header.counter) {
             return Err(BackupError::Refused(format!(
-                "the store counts from {}, which no store reaches on its own: it was restored from a tampered backup. Restore \
-                 a good backup with `restore --replace` to fix it",
+                "the store's counter is at {}, which no store reaches on its own: it was restored from a tampered backup. \
+                 Restore a good backup with `restore --replace` to fix it",
                 header.counter
             )));
         }

@@ -14,13 +14,13 @@ use crate::{Freshness, Topic};
 /// The channel for messages. The number changes with their meaning, so that a replica never misreads one.
 pub(super) const CHANNEL: &str = "bot_companion_1";
 
-/// The most slots in a message: the database accepts payloads shorter than 8,000 bytes, and a slot takes four letters.
+/// The most slots in a message: the database accepts payloads shorter than 8,000 bytes, and a slot takes four hex digits.
 const MOST_SLOTS: usize = 1_900;
 /// Instead of slots: everything.
 pub(super) const EVERYTHING: &str = "*";
 
 /// Tells replicas apart. A replica does not need its own messages, unless it does not know the outcome of one of its commits:
-/// that may still happen long after we gave up waiting for it, and what was read since then is stale.
+/// the commit may still happen long after we gave up waiting for it, and what was read since then is stale.
 #[derive(Clone, Debug)]
 pub(super) struct Origin {
     number: u64,
@@ -32,7 +32,7 @@ impl Origin {
         Self { number: random.number(), heeds_own: Arc::default() }
     }
 
-    /// A number below this that other replicas are unlikely to share.
+    /// A number less than `below`, which other replicas are unlikely to share.
     pub(super) fn spread(&self, below: u64) -> u64 {
         self.number % below.max(1)
     }

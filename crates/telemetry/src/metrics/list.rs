@@ -49,8 +49,8 @@ families! {
     FEED_AGE: Gauge "companion_feed_age_seconds" "Time since each shard last reported; above 1000 shards only the longest, as \
     shard=\"all\".";
     FEED_SHARDS: Gauge "companion_feed_shards" "Shards that the bot has reported.";
-    GRANTS_UNREADABLE: Gauge "companion_grants_unreadable" "Stored grants that no configured key can decrypt, at most a \
-    minute old.";
+    GRANTS_UNREADABLE: Gauge "companion_grants_unreadable" "Stored grants that no configured key can decrypt; the count \
+    is at most a minute old.";
     HTTP_DURATION: Histogram "companion_http_request_duration_seconds" "Time until the response started, by route.";
     HTTP_REQUESTS: Counter "companion_http_requests_total" "Requests, by method, route and status; 499 if the client left before the response.";
     LIMITS_HIT: Counter "companion_limits_hit_total" "How often a limit refused something.";
@@ -67,7 +67,7 @@ families! {
     REQUESTS_LIMIT: Gauge "companion_requests_in_flight_limit" "Limit on requests in progress, by pool.";
     SERVER_ERRORS: Counter "companion_server_errors_total" "Requests that failed because of the service, by the error the \
     client got.";
-    SESSIONS: Gauge "companion_sessions" "Sessions in the store, at most a minute old.";
+    SESSIONS: Gauge "companion_sessions" "Sessions in the store; the count is at most a minute old.";
     SIGN_INS: Counter "companion_sign_ins_total" "Attempts to sign in with a code, by outcome.";
     STORE_BYTES: Gauge "companion_store_bytes" "Size of the database, and of SQLite's write-ahead log, at most a minute old.";
     STORE_CIRCUIT: Gauge "companion_store_circuit_open" "Whether the circuit breaker of the database server is open.";

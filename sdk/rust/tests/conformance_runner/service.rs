@@ -59,7 +59,7 @@ impl Service {
         inner.arrived.retain(|request| !request.answer.is_closed());
         let index = inner.arrived.iter().position(|request| request.name == name);
         let names: Vec<&str> = inner.arrived.iter().map(|request| request.name.as_str()).collect();
-        let index = index.ok_or_else(|| format!("{name} is not under way, but {names:?}"))?;
+        let index = index.ok_or_else(|| format!("{name} is not under way; these are: {names:?}"))?;
         Ok(inner.arrived.remove(index))
     }
 

@@ -9,7 +9,7 @@ use super::ownership::{Verdict, covers};
 use super::{SILENCE, number_of};
 use crate::harness::{ndjson, snapshot};
 
-/// How many shards there are, and which of them.
+/// How many shards there are, and which of them this is.
 pub type Shard = (u64, u64);
 
 /// A numbered request, which may be sent again later.

@@ -43,7 +43,7 @@ impl World {
         self.note(format!("staged for {shard:?}\n{}", ndjson(&lines)));
         let read = |line: &Value| match guild_line(line.to_string().as_bytes()).unwrap() {
             SnapshotLine::One(read, _) => read,
-            SnapshotLine::End(_) => panic!("{line} is no guild"),
+            SnapshotLine::End(_) => panic!("{line} is not a guild"),
         };
         let (snapshot, staged) = &mut self.staged[index];
         self.app.app.store.stage(*snapshot, Lines::Guilds(lines.iter().map(read).collect())).await.unwrap();

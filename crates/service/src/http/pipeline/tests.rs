@@ -93,8 +93,8 @@ async fn a_long_method_does_not_fill_the_log() {
     assert!(written.contains("request failed") && written.len() < 1000, "{} bytes", written.len());
 }
 
-/// Sends a request whose body takes that long, for work that takes this long. `start_work` ends when the client has read
-/// enough.
+/// Sends a request whose body takes as long as `body` to arrive, for work that takes as long as `work` says. `start_work`
+/// ends when the client has read enough.
 async fn slow_request(
     service: &HttpService,
     work: &str,
@@ -144,7 +144,7 @@ async fn who_is_late_is_decided_by_who_was_waited_for() {
     );
     assert_eq!(told(&both_slow), (200, Value::Null), "each has the whole limit");
     assert_eq!(told(&no_body), (408, "request_timeout".into()));
-    assert_eq!(told(&no_room), (408, "request_timeout".into()), "it does not take its earlier responses");
+    assert_eq!(told(&no_room), (408, "request_timeout".into()), "it does not read its earlier responses");
     assert_eq!(told(&no_end), (503, "timeout".into()));
     assert_eq!(service.app.metrics.server_errors.get(telemetry::metrics::ServerError::Timeout), 1, "ours is counted");
 }

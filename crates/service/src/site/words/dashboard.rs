@@ -295,7 +295,7 @@ pub(super) const DE: DashboardWords = DashboardWords {
     no_servers_what: "Füge ihn zu einem Server hinzu, den du verwaltest, dann erscheint der Server sofort hier. Wenn der Bot schon auf einem deiner Server ist, findest du unten heraus, warum der Server fehlt.",
     invite: "Den Bot zu einem Server hinzufügen",
     invitable: "Den Bot hinzufügen",
-    invitable_what: "Diese Server verwaltest du, und der Bot ist dort noch nicht.",
+    invitable_what: "Du verwaltest diese Server, aber der Bot ist noch nicht dort.",
     missing: "Warum fehlt mein Server?",
     missing_label: "Name oder ID des Servers",
     missing_ask: "Herausfinden",

@@ -158,8 +158,8 @@ pub(super) const EN: StatusWords = StatusWords {
     never_reported: "There's no data from the bot yet.",
     status_unknown: "Status unknown",
     just_started: "This service has just started and is waiting for the bot's next report, which takes up to two minutes.",
-    todo_up: "Bot not responding in your server? Look up its shard below, and check that the bot can read and send messages in that \
-              channel.",
+    todo_up: "Bot not responding in your server? Look up its shard below, and check that the bot can read and send messages in the \
+              channel you're using.",
     todo_partial: "Look up your server below to see if it's affected. If it is, you don't need to do anything: this page will show when \
                    its shard is back.",
     todo_down: "You don't need to do anything. This page and the incident feed will show when the bot is back.",
