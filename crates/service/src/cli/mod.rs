@@ -149,6 +149,8 @@ Examples:
     #[command(after_help = "\
 Examples:
   bot-companion announce \"Search is slow\" --text \"We are looking into it.\"
+  bot-companion announce update 3 identified --text \"A full disk.\"
+  bot-companion announce maintenance \"Database upgrade\" --begins 2026-11-20T20:00Z --ends 2026-11-20T20:30Z
   bot-companion announce list
   bot-companion announce end 3")]
     Announce(announce::Announce),

@@ -24,6 +24,8 @@ pub enum PageName {
     Incidents,
     /// `/site/roles.css`, the same in each language.
     RoleColours,
+    /// `/site/incidents.json`, the same in each language.
+    IncidentsJson,
 }
 
 /// Pages that do not change while the process runs.
@@ -38,7 +40,7 @@ pub enum FixedPage {
 /// The last rendering of each page in each language.
 #[derive(Default)]
 pub struct RenderedPages {
-    slots: [[PageSlot<TaggedBody>; Language::ALL.len()]; 5],
+    slots: [[PageSlot<TaggedBody>; Language::ALL.len()]; 6],
     status: [PageSlot<SharedStatusPage>; Language::ALL.len()],
     fixed: [[OnceLock<TaggedBody>; Language::ALL.len()]; 2],
     renderings: AtomicU64,

@@ -1,0 +1,59 @@
+//! Words about announcements, maintenance and updates, on the home page, the status page and in the feeds.
+
+use domain::history::announcement::AnnouncementState;
+use domain::history::update::Phase;
+
+pub(in crate::site) struct HappeningWords {
+    /// What an announcement is, or what has become of it.
+    pub(in crate::site) state: fn(AnnouncementState) -> &'static str,
+    pub(in crate::site) maintenance: &'static str,
+    pub(in crate::site) updates: &'static str,
+    pub(in crate::site) phase: fn(Phase) -> &'static str,
+    pub(in crate::site) as_json: &'static str,
+    /// The first day of the history.
+    pub(in crate::site) recorded_since: fn(&str) -> String,
+    /// Time before the history began.
+    pub(in crate::site) not_recorded: &'static str,
+}
+
+pub(super) const EN: HappeningWords = HappeningWords {
+    state: |state| match state {
+        AnnouncementState::Scheduled => "Scheduled",
+        AnnouncementState::InProgress => "In progress",
+        AnnouncementState::Active => "Announcement",
+        AnnouncementState::Cancelled => "Cancelled",
+        AnnouncementState::Over => "Ended",
+    },
+    maintenance: "Maintenance",
+    updates: "Updates",
+    phase: |phase| match phase {
+        Phase::Investigating => "Investigating",
+        Phase::Identified => "Identified",
+        Phase::Monitoring => "Monitoring",
+        Phase::Resolved => "Resolved",
+    },
+    as_json: "The same as JSON",
+    recorded_since: |day| format!("Recorded since {day}."),
+    not_recorded: "Not recorded yet",
+};
+
+pub(super) const DE: HappeningWords = HappeningWords {
+    state: |state| match state {
+        AnnouncementState::Scheduled => "Geplant",
+        AnnouncementState::InProgress => "Läuft gerade",
+        AnnouncementState::Active => "Ankündigung",
+        AnnouncementState::Cancelled => "Abgesagt",
+        AnnouncementState::Over => "Beendet",
+    },
+    maintenance: "Wartung",
+    updates: "Neuigkeiten",
+    phase: |phase| match phase {
+        Phase::Investigating => "Wird untersucht",
+        Phase::Identified => "Ursache gefunden",
+        Phase::Monitoring => "Wird beobachtet",
+        Phase::Resolved => "Behoben",
+    },
+    as_json: "Dasselbe als JSON",
+    recorded_since: |day| format!("Erfasst seit dem {day}."),
+    not_recorded: "Noch nicht erfasst",
+};
