@@ -9,8 +9,8 @@ pub mod update;
 pub mod uptime;
 
 use super::Time;
-use announcement::Window;
-use update::{Subject, Update};
+use announcement::MaintenanceWindow;
+use update::{Update, UpdateSubject};
 
 pub use observation::{Observation, observe};
 
@@ -31,7 +31,7 @@ pub struct History {
 
 impl History {
     /// The updates to an incident or an announcement, oldest first.
-    pub fn updates_of(&self, subject: Subject) -> impl DoubleEndedIterator<Item = &Update> {
+    pub fn updates_of(&self, subject: UpdateSubject) -> impl DoubleEndedIterator<Item = &Update> {
         self.updates.iter().filter(move |update| update.subject == subject)
     }
 }
@@ -109,5 +109,5 @@ pub struct Announcement {
     /// When it was marked as over; `None` while it is active.
     pub ended: Option<Time>,
     /// When it happens, if it is maintenance.
-    pub window: Option<Window>,
+    pub window: Option<MaintenanceWindow>,
 }

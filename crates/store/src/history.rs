@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use domain::Time;
-use domain::history::announcement::{Notice, Window};
+use domain::history::announcement::{MaintenanceWindow, Notice};
 use domain::history::recording::IncidentStep;
 use domain::history::update::{NewUpdate, UpdateOutcome};
 use domain::history::{History, Minute, Observation};
@@ -29,7 +29,7 @@ pub trait HistoryStore: Send + Sync + 'static {
     /// Marks an announcement as over; `false` if there is no active one with this number.
     async fn end_announcement(&self, id: u64, now: Time) -> Result<bool>;
     /// Moves maintenance; `false` if there is none with this number, or it is marked as over.
-    async fn reschedule_announcement(&self, id: u64, window: Window) -> Result<bool>;
+    async fn reschedule_announcement(&self, id: u64, window: MaintenanceWindow) -> Result<bool>;
     /// Posts an update to an incident or an announcement. One that says that an announcement is resolved marks it as over.
     async fn update_happening(&self, update: NewUpdate, now: Time) -> Result<UpdateOutcome>;
     /// Replaces the whole history with another one, as demonstrations do.

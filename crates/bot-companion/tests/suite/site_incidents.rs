@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use domain::history::BotState;
-use domain::history::announcement::{Notice, Window};
-use domain::history::update::{NewUpdate, Phase, Subject, UpdateOutcome};
+use domain::history::announcement::{MaintenanceWindow, Notice};
+use domain::history::update::{NewUpdate, UpdateOutcome, UpdatePhase, UpdateSubject};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ async fn an_outage_is_never_beside_a_hundred_percent() {
         let shown = status(&app).await;
         let case = format!("silent for {silent} seconds from second {second}");
         assert!(section(&shown, "incidents").contains("All shards were down"), "{case}: {shown}");
-        assert!(!section(&shown, "availability").contains("100%"), "{case}: {shown}");
+        assert!(!section(&shown, "availability").contains("100% uptime"), "{case}: {shown}");
         let history = app.app.views.history.get().await.unwrap();
         let incident = &history.incidents[0];
         let lasted = incident.ended.unwrap().since(incident.began).as_secs();
@@ -91,7 +91,7 @@ async fn maintenance_is_scheduled_then_in_progress_then_over_by_itself() {
     let app = TestApp::start().await;
     let in_hours = |hours: u64| START.after(Duration::from_hours(hours));
     let notice = Notice::new("Larger database", "Commands may be slow.").unwrap();
-    let window = Window { begins: in_hours(30), ends: in_hours(31) };
+    let window = MaintenanceWindow { begins: in_hours(30), ends: in_hours(31) };
     app.app.store.announce(notice.during(window), app.clock.now()).await.unwrap();
     let feed = async || app.anon().get("/site/incidents.atom").await.text();
     let state = async || {
@@ -141,7 +141,7 @@ async fn maintenance_is_scheduled_then_in_progress_then_over_by_itself() {
     assert_eq!((&told["state"], &told["ended"]), (&json!("over"), &json!(window.ends.seconds())));
 
     // Called off before it began.
-    let next = Window { begins: in_hours(50), ends: in_hours(51) };
+    let next = MaintenanceWindow { begins: in_hours(50), ends: in_hours(51) };
     let id = app.app.store.announce(Notice::new("Next", "").unwrap().during(next), app.clock.now()).await.unwrap();
     assert!(app.app.store.end_announcement(id, app.clock.now()).await.unwrap());
     assert!(feed().await.contains("<title>Next (Cancelled)</title>"));
@@ -161,10 +161,10 @@ async fn updates_are_told_newest_first_on_the_page_and_in_the_feeds() {
         let update = NewUpdate::new(subject, phase, text).unwrap();
         assert_eq!(app.app.store.update_happening(update, app.clock.now()).await.unwrap(), UpdateOutcome::Posted);
     };
-    let incident = Subject::Incident(1);
-    post(incident, Phase::Investigating, "Looking <b>into</b> it: https://bot.example/log").await;
-    post(incident, Phase::Identified, "A full disk.").await;
-    post(Subject::Announcement(id), Phase::Monitoring, "Faster again.").await;
+    let incident = UpdateSubject::Incident(1);
+    post(incident, UpdatePhase::Investigating, "Looking <b>into</b> it: https://bot.example/log").await;
+    post(incident, UpdatePhase::Identified, "A full disk.").await;
+    post(UpdateSubject::Announcement(id), UpdatePhase::Monitoring, "Faster again.").await;
     let shown = read_times(&status(&app).await);
     let incidents = section(&shown, "incidents");
     let (newest, older) = incidents.split_once("<strong>Investigating</strong>").unwrap();
@@ -191,7 +191,7 @@ async fn updates_are_told_newest_first_on_the_page_and_in_the_feeds() {
     assert_eq!((&told["incidents"][0]["worst"], &told["incidents"][0]["ended"]), (&json!("down"), &Value::Null));
 
     // A resolved announcement is over.
-    post(Subject::Announcement(id), Phase::Resolved, "").await;
+    post(UpdateSubject::Announcement(id), UpdatePhase::Resolved, "").await;
     let shown = status(&app).await;
     assert!(!shown.contains("class=\"announcements\""), "{shown}");
     assert!(section(&shown, "incidents").contains("<strong>Resolved</strong>"), "{shown}");
@@ -228,7 +228,8 @@ async fn the_first_run_shows_90_days_of_demonstration_data_until_a_bot_reports()
         let shown = page(&service.client(), "/site/status").await;
         let availability = section(&shown, "availability");
         assert!(availability.contains("(90 days)") && !availability.contains("Recorded since"), "{availability}");
-        assert_eq!(availability.matches(": no data</title>").count(), 0, "{availability}");
+        // Today may have just begun.
+        assert!(availability.matches(": no data</title>").count() <= 1, "{availability}");
         assert!(availability.contains("99.89% uptime"), "{availability}");
         let incidents = section(&shown, "incidents");
         for said in ["All shards were down", "1 of 2 shards was down", "<strong>Identified</strong>", "Maintenance · "]

@@ -18,7 +18,7 @@ pub struct Notice {
     /// More details, possibly in several lines; may be empty.
     pub text: String,
     /// When it happens, if it is maintenance.
-    pub window: Option<Window>,
+    pub window: Option<MaintenanceWindow>,
 }
 
 impl Notice {
@@ -43,7 +43,7 @@ impl Notice {
 
     /// The same, as maintenance that happens then.
     #[must_use]
-    pub fn during(self, window: Window) -> Self {
+    pub fn during(self, window: MaintenanceWindow) -> Self {
         Self { window: Some(window), ..self }
     }
 }
@@ -75,12 +75,12 @@ const FURTHEST_AHEAD: Duration = Duration::from_hours(366 * 24);
 
 /// When maintenance happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
+pub struct MaintenanceWindow {
     pub begins: Time,
     pub ends: Time,
 }
 
-impl Window {
+impl MaintenanceWindow {
     /// Checks what an operator wrote at this time; the error says what to do.
     pub fn new(begins: Time, ends: Time, now: Time) -> Result<Self, String> {
         if ends <= begins {
@@ -196,7 +196,7 @@ mod tests {
             (1_000_000, 1_000_001 + 30 * day, Some("of at most 30 days")),
             (1_000_000 + 367 * day, 1_000_000 + 368 * day, Some("at most a year ahead")),
         ] {
-            match (Window::new(at(begins), at(ends), now), problem) {
+            match (MaintenanceWindow::new(at(begins), at(ends), now), problem) {
                 (Ok(window), None) => assert_eq!((window.begins, window.ends), (at(begins), at(ends))),
                 (Err(said), Some(problem)) => assert!(said.contains(problem), "{said}"),
                 (outcome, _) => panic!("{begins} {ends}: {outcome:?}"),
@@ -208,7 +208,7 @@ mod tests {
     fn maintenance_is_scheduled_then_in_progress_then_over_by_itself() {
         use AnnouncementState::{Active, Cancelled, InProgress, Over, Scheduled};
         let at = Time::from_seconds;
-        let window = Some(Window { begins: at(200), ends: at(300) });
+        let window = Some(MaintenanceWindow { begins: at(200), ends: at(300) });
         for (window, ended, now, state, over_since, changed) in [
             (None, None, 500, Active, None, 100),
             (None, Some(400), 500, Over, Some(400), 400),

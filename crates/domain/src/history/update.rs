@@ -10,12 +10,12 @@ pub const TEXT: usize = 1_000;
 
 /// What an update is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject {
+pub enum UpdateSubject {
     Announcement(u64),
     Incident(u64),
 }
 
-impl FromStr for Subject {
+impl FromStr for UpdateSubject {
     type Err = String;
 
     /// "3" is an announcement, "incident-3" an incident, as in the address of its place on the status page.
@@ -31,7 +31,7 @@ impl FromStr for Subject {
     }
 }
 
-impl std::fmt::Display for Subject {
+impl std::fmt::Display for UpdateSubject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Announcement(id) => write!(f, "announcement-{id}"),
@@ -42,14 +42,14 @@ impl std::fmt::Display for Subject {
 
 /// How far the operator has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum UpdatePhase {
     Investigating,
     Identified,
     Monitoring,
     Resolved,
 }
 
-impl Phase {
+impl UpdatePhase {
     pub const ALL: [Self; 4] = [Self::Investigating, Self::Identified, Self::Monitoring, Self::Resolved];
 
     /// The name that is stored and printed.
@@ -70,15 +70,15 @@ impl Phase {
 /// An update that visitors may be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewUpdate {
-    pub subject: Subject,
-    pub phase: Phase,
+    pub subject: UpdateSubject,
+    pub phase: UpdatePhase,
     /// Possibly in several lines; may be empty.
     pub text: String,
 }
 
 impl NewUpdate {
     /// Checks what an operator wrote; the error says what to do.
-    pub fn new(subject: Subject, phase: Phase, text: &str) -> Result<Self, String> {
+    pub fn new(subject: UpdateSubject, phase: UpdatePhase, text: &str) -> Result<Self, String> {
         Ok(Self { subject, phase, text: announcement::checked_text(text, TEXT)? })
     }
 }
@@ -86,8 +86,8 @@ impl NewUpdate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Update {
     pub id: u64,
-    pub subject: Subject,
-    pub phase: Phase,
+    pub subject: UpdateSubject,
+    pub phase: UpdatePhase,
     /// Possibly in several lines; may be empty.
     pub text: String,
     pub posted: Time,
@@ -112,9 +112,9 @@ mod tests {
     #[test]
     fn a_subject_is_written_as_in_the_address_of_its_place() {
         for (text, subject) in [
-            ("3", Some(Subject::Announcement(3))),
-            ("announcement-3", Some(Subject::Announcement(3))),
-            ("incident-12", Some(Subject::Incident(12))),
+            ("3", Some(UpdateSubject::Announcement(3))),
+            ("announcement-3", Some(UpdateSubject::Announcement(3))),
+            ("incident-12", Some(UpdateSubject::Incident(12))),
             ("incident-", None),
             ("incident 3", None),
             ("-3", None),
@@ -122,16 +122,16 @@ mod tests {
         ] {
             assert_eq!(text.parse().ok(), subject, "{text}");
         }
-        for subject in [Subject::Announcement(3), Subject::Incident(4)] {
+        for subject in [UpdateSubject::Announcement(3), UpdateSubject::Incident(4)] {
             assert_eq!(subject.to_string().parse(), Ok(subject));
         }
     }
 
     #[test]
     fn phases_have_names_and_texts_a_limit() {
-        assert!(Phase::ALL.into_iter().all(|phase| Phase::parse(phase.name()) == Some(phase)));
-        assert_eq!(Phase::parse("Resolved"), None);
-        let update = |text: &str| NewUpdate::new(Subject::Incident(1), Phase::Identified, text);
+        assert!(UpdatePhase::ALL.into_iter().all(|phase| UpdatePhase::parse(phase.name()) == Some(phase)));
+        assert_eq!(UpdatePhase::parse("Resolved"), None);
+        let update = |text: &str| NewUpdate::new(UpdateSubject::Incident(1), UpdatePhase::Identified, text);
         assert_eq!(update(" A bad disk.\nNew one ordered. ").unwrap().text, "A bad disk.\nNew one ordered.");
         assert_eq!(update("").unwrap().text, "");
         assert!(update(&"ä".repeat(1_000)).is_ok());

@@ -5,8 +5,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use domain::Time;
 use domain::audit::AuditKind;
-use domain::history::announcement::{Notice, Window};
-use domain::history::update::{NewUpdate, Phase, Subject, Update, UpdateOutcome};
+use domain::history::announcement::{MaintenanceWindow, Notice};
+use domain::history::update::{NewUpdate, Update, UpdateOutcome, UpdatePhase, UpdateSubject};
 use domain::history::{Announcement, History, Incident};
 use domain::retention::MOST_UPDATES;
 use runtime::clock::Clock;
@@ -72,9 +72,9 @@ enum AnnounceCommand {
     /// Tell visitors how far you are with an incident or an announcement.
     Update {
         /// The announcement's number, such as 3, or the incident's, such as incident-3.
-        subject: Subject,
+        subject: UpdateSubject,
         #[arg(value_parser = phase())]
-        status: Phase,
+        status: UpdatePhase,
         /// What visitors should know, at most 1,000 characters; may have several lines.
         #[arg(long, default_value = "", hide_default_value = true)]
         text: String,
@@ -125,8 +125,9 @@ fn time(text: &str) -> Result<Time, String> {
         .ok_or_else(|| "write a date, a time and a zone: 2026-11-20T20:00Z, or 2026-11-20T21:00+01:00".to_owned())
 }
 
-fn phase() -> impl TypedValueParser<Value = Phase> {
-    PossibleValuesParser::new(Phase::ALL.map(Phase::name)).try_map(|name| Phase::parse(&name).ok_or("unknown"))
+fn phase() -> impl TypedValueParser<Value = UpdatePhase> {
+    PossibleValuesParser::new(UpdatePhase::ALL.map(UpdatePhase::name))
+        .try_map(|name| UpdatePhase::parse(&name).ok_or("unknown"))
 }
 
 pub(super) fn run(announce: Announce) -> anyhow::Result<()> {
@@ -209,8 +210,8 @@ fn post(
 }
 
 impl WindowOptions {
-    fn checked(self) -> Result<Window, UsageError> {
-        Window::new(self.begins, self.ends, Clock::system().now()).map_err(UsageError)
+    fn checked(self) -> Result<MaintenanceWindow, UsageError> {
+        MaintenanceWindow::new(self.begins, self.ends, Clock::system().now()).map_err(UsageError)
     }
 }
 
@@ -266,7 +267,7 @@ fn list(form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
             "ended": announcement.ended.map(Time::iso8601),
             "begins": announcement.window.map(|window| window.begins.iso8601()),
             "ends": announcement.window.map(|window| window.ends.iso8601()),
-            "updates": updates(&history, Subject::Announcement(announcement.id)),
+            "updates": updates(&history, UpdateSubject::Announcement(announcement.id)),
         })
     };
     let cells = |announcement: &Announcement| {
@@ -291,19 +292,19 @@ fn list_incidents(form: OutputForm, config: &ConfigFile) -> anyhow::Result<Strin
             "ended": incident.ended.map(Time::iso8601),
             "shards": incident.shards,
             "shard_count": incident.shard_count,
-            "updates": updates(&history, Subject::Incident(incident.id)),
+            "updates": updates(&history, UpdateSubject::Incident(incident.id)),
         })
     };
     let cells = |incident: &Incident| {
         let ended = incident.ended.map_or_else(|| "ongoing".to_owned(), |at| format!("ended {}", at.iso8601()));
         let shards = format!("{} of {} shards", incident.shards, incident.shard_count);
-        let name = Subject::Incident(incident.id).to_string();
+        let name = UpdateSubject::Incident(incident.id).to_string();
         vec![name, format!("began {}", incident.began.iso8601()), ended, incident.worst.name().to_owned(), shards]
     };
     Ok(form.list(&history.incidents, "There are no incidents.", value, cells))
 }
 
-fn updates(history: &History, subject: Subject) -> Vec<Value> {
+fn updates(history: &History, subject: UpdateSubject) -> Vec<Value> {
     let value = |update: &Update| json!({ "status": update.phase.name(), "text": update.text, "posted": update.posted.iso8601() });
     history.updates_of(subject).map(value).collect()
 }

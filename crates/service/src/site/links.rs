@@ -7,20 +7,20 @@ pub(super) fn linked(text: &str) -> Markup {
     html! {
         @for part in parts(text) {
             @match part {
-                Part::Text(text) => { (text) }
-                Part::Address(address) => { a href=(address) rel="noopener noreferrer" { (address) } }
+                TextPart::Text(text) => { (text) }
+                TextPart::Address(address) => { a href=(address) rel="noopener noreferrer" { (address) } }
             }
         }
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Part<'a> {
+enum TextPart<'a> {
     Text(&'a str),
     Address(&'a str),
 }
 
-fn parts(text: &str) -> Vec<Part<'_>> {
+fn parts(text: &str) -> Vec<TextPart<'_>> {
     let (mut parts, mut done, mut from) = (Vec::new(), 0, 0);
     while let Some(found) = text.get(from..).and_then(|rest| rest.find("http")).map(|found| from + found) {
         let rest = text.get(found..).unwrap_or_default();
@@ -33,13 +33,13 @@ fn parts(text: &str) -> Vec<Part<'_>> {
             continue;
         }
         if found > done {
-            parts.push(Part::Text(text.get(done..found).unwrap_or_default()));
+            parts.push(TextPart::Text(text.get(done..found).unwrap_or_default()));
         }
-        parts.push(Part::Address(address));
+        parts.push(TextPart::Address(address));
         (done, from) = (found + address.len(), found + address.len());
     }
     if done < text.len() {
-        parts.push(Part::Text(text.get(done..).unwrap_or_default()));
+        parts.push(TextPart::Text(text.get(done..).unwrap_or_default()));
     }
     parts
 }
@@ -88,8 +88,8 @@ mod tests {
             let written: String = parts(text)
                 .iter()
                 .map(|part| match part {
-                    Part::Text(text) => (*text).to_owned(),
-                    Part::Address(address) => format!("[{address}]"),
+                    TextPart::Text(text) => (*text).to_owned(),
+                    TextPart::Address(address) => format!("[{address}]"),
                 })
                 .collect();
             assert_eq!(written, expected, "{text}");

@@ -3,8 +3,8 @@
 use deadpool_postgres::{GenericClient, Transaction};
 use domain::Time;
 use domain::history::Announcement;
-use domain::history::announcement::{Notice, Window};
-use domain::history::update::{NewUpdate, Phase, Subject, Update, UpdateOutcome};
+use domain::history::announcement::{MaintenanceWindow, Notice};
+use domain::history::update::{NewUpdate, Update, UpdateOutcome, UpdatePhase, UpdateSubject};
 use domain::retention::{MOST_ANNOUNCEMENTS, MOST_UPDATES};
 
 use super::columns::{Column as _, ReadColumn as _, integer, readable, unsigned};
@@ -25,7 +25,7 @@ pub(super) async fn announcements(db: &impl GenericClient) -> Sql<Vec<Announceme
             text: row.try_get(2)?,
             posted: row.column(3)?,
             ended: row.column(4)?,
-            window: begins.zip(ends).map(|(begins, ends)| Window { begins, ends }),
+            window: begins.zip(ends).map(|(begins, ends)| MaintenanceWindow { begins, ends }),
         })
     }))
 }
@@ -35,10 +35,10 @@ pub(super) async fn updates(db: &impl GenericClient) -> Sql<Vec<Update>> {
     let statement = db.prepare_cached(sql).await?;
     let read = readable("update", &db.query(&statement, &[]).await?, |row| {
         let (announcement, incident): (Option<i64>, Option<i64>) = (row.try_get(1)?, row.try_get(2)?);
-        let incident = incident.map(unsigned).map(Subject::Incident);
-        let subject = announcement.map(unsigned).map(Subject::Announcement).or(incident);
+        let incident = incident.map(unsigned).map(UpdateSubject::Incident);
+        let subject = announcement.map(unsigned).map(UpdateSubject::Announcement).or(incident);
         let (id, text, posted) = (unsigned(row.try_get(0)?), row.try_get(4)?, row.column(5)?);
-        let phase: Phase = row.column(3)?;
+        let phase: UpdatePhase = row.column(3)?;
         Ok(subject.map(|subject| Update { id, subject, phase, text, posted }))
     });
     Ok(read.into_iter().flatten().collect())
@@ -66,14 +66,14 @@ pub(super) async fn update(
 ) -> Sql<UpdateOutcome> {
     lock(db, Lock::History).await?;
     let (announcement, incident, table) = match update.subject {
-        Subject::Announcement(id) => (Some(integer(id)), None, "announcements"),
-        Subject::Incident(id) => (None, Some(integer(id)), "incidents"),
+        UpdateSubject::Announcement(id) => (Some(integer(id)), None, "announcements"),
+        UpdateSubject::Incident(id) => (None, Some(integer(id)), "incidents"),
     };
     let id = announcement.or(incident);
     let statement = db.prepare_cached(&format!("SELECT ended FROM {table} WHERE id = $1")).await?;
     let Some(row) = db.query_opt(&statement, &[&id]).await? else { return Ok(UpdateOutcome::NoSubject) };
     let ended: Option<Time> = row.column(0)?;
-    let is_resolved = update.phase == Phase::Resolved;
+    let is_resolved = update.phase == UpdatePhase::Resolved;
     if is_resolved && ended.is_none() && incident.is_some() {
         return Ok(UpdateOutcome::NotOver);
     }
@@ -95,7 +95,12 @@ pub(super) async fn update(
 }
 
 /// Moves maintenance that is not marked as over; `false` if there is none with this number.
-pub(super) async fn reschedule(db: &Transaction<'_>, topics: &mut ChangedTopics, id: u64, window: Window) -> Sql<bool> {
+pub(super) async fn reschedule(
+    db: &Transaction<'_>,
+    topics: &mut ChangedTopics,
+    id: u64,
+    window: MaintenanceWindow,
+) -> Sql<bool> {
     let sql = "UPDATE announcements SET begins = $2, ends = $3 WHERE id = $1 AND ended IS NULL AND begins IS NOT NULL";
     let values = (integer(id), window.begins.stored(), window.ends.stored());
     Ok(change(db, topics, sql, &[&values.0, &values.1, &values.2]).await? > 0)

@@ -3,9 +3,9 @@
 use async_trait::async_trait;
 use deadpool_postgres::{GenericClient, Transaction};
 use domain::Time;
-use domain::history::announcement::{Notice, Window};
+use domain::history::announcement::{MaintenanceWindow, Notice};
 use domain::history::recording::{HistoryBounds, IncidentStep, day_of, incident_step, may_record, troubled_minutes};
-use domain::history::update::{NewUpdate, Subject, Update, UpdateOutcome};
+use domain::history::update::{NewUpdate, Update, UpdateOutcome, UpdateSubject};
 use domain::history::{Announcement, BotState, Day, History, Incident, Minute, Observation};
 use domain::retention::MOST_INCIDENTS;
 use tokio_postgres::Row;
@@ -55,7 +55,7 @@ impl HistoryStore for Postgres {
         work.await
     }
 
-    async fn reschedule_announcement(&self, id: u64, window: Window) -> Result<bool> {
+    async fn reschedule_announcement(&self, id: u64, window: MaintenanceWindow) -> Result<bool> {
         let work = self.executor.write(Pace::Quick, (id, window), |db, topics, (id, window)| {
             Box::pin(announcements::reschedule(db, topics, *id, *window))
         });
@@ -295,8 +295,8 @@ async fn replace(db: &Transaction<'_>, topics: &mut ChangedTopics, history: &His
         "INSERT INTO history_updates (id, announcement, incident, phase, text, posted) VALUES ($1, $2, $3, $4, $5, $6)";
     for Update { id, subject, phase, text, posted } in &history.updates {
         let (announcement, incident) = match subject {
-            Subject::Announcement(id) => (Some(integer(*id)), None),
-            Subject::Incident(id) => (None, Some(integer(*id))),
+            UpdateSubject::Announcement(id) => (Some(integer(*id)), None),
+            UpdateSubject::Incident(id) => (None, Some(integer(*id))),
         };
         let (phase, posted) = (phase.stored(), posted.stored());
         execute(db, sql, &[&integer(*id), &announcement, &incident, &phase, text, &posted]).await?;

@@ -2,8 +2,8 @@
 
 use domain::Time;
 use domain::history::Announcement;
-use domain::history::announcement::{Notice, Window};
-use domain::history::update::{NewUpdate, Phase, Subject, Update, UpdateOutcome};
+use domain::history::announcement::{MaintenanceWindow, Notice};
+use domain::history::update::{NewUpdate, Update, UpdateOutcome, UpdatePhase, UpdateSubject};
 use domain::retention::{MOST_ANNOUNCEMENTS, MOST_UPDATES};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -22,7 +22,7 @@ pub(super) fn announcements(connection: &Connection) -> rusqlite::Result<Vec<Ann
             text: row.get(2)?,
             posted: row.column(3)?,
             ended: row.column(4)?,
-            window: begins.zip(ends).map(|(begins, ends)| Window { begins, ends }),
+            window: begins.zip(ends).map(|(begins, ends)| MaintenanceWindow { begins, ends }),
         })
     };
     readable("announcement", statement.query_map([], read)?)
@@ -33,10 +33,10 @@ pub(super) fn updates(connection: &Connection) -> rusqlite::Result<Vec<Update>> 
     let mut statement = connection.prepare_cached(sql)?;
     let read = |row: &Row<'_>| {
         let (announcement, incident): (Option<i64>, Option<i64>) = (row.get(1)?, row.get(2)?);
-        let incident = incident.map(unsigned).map(Subject::Incident);
-        let subject = announcement.map(unsigned).map(Subject::Announcement).or(incident);
+        let incident = incident.map(unsigned).map(UpdateSubject::Incident);
+        let subject = announcement.map(unsigned).map(UpdateSubject::Announcement).or(incident);
         let (id, text, posted) = (unsigned(row.get(0)?), row.get(4)?, row.column(5)?);
-        let phase: Phase = row.column(3)?;
+        let phase: UpdatePhase = row.column(3)?;
         Ok(subject.map(|subject| Update { id, subject, phase, text, posted }))
     };
     Ok(readable("update", statement.query_map([], read)?)?.into_iter().flatten().collect())
@@ -67,15 +67,15 @@ pub(super) fn update(
     now: Time,
 ) -> rusqlite::Result<UpdateOutcome> {
     let (announcement, incident, table) = match update.subject {
-        Subject::Announcement(id) => (Some(integer(id)), None, "announcements"),
-        Subject::Incident(id) => (None, Some(integer(id)), "incidents"),
+        UpdateSubject::Announcement(id) => (Some(integer(id)), None, "announcements"),
+        UpdateSubject::Incident(id) => (None, Some(integer(id)), "incidents"),
     };
     let id = announcement.or(incident);
     let sql = format!("SELECT ended FROM {table} WHERE id = ?1");
     let ended: Option<Option<Time>> =
         connection.prepare_cached(&sql)?.query_row([id], |row| row.column(0)).optional()?;
     let Some(ended) = ended else { return Ok(UpdateOutcome::NoSubject) };
-    let is_resolved = update.phase == Phase::Resolved;
+    let is_resolved = update.phase == UpdatePhase::Resolved;
     if is_resolved && ended.is_none() && incident.is_some() {
         return Ok(UpdateOutcome::NotOver);
     }
@@ -101,7 +101,7 @@ pub(super) fn reschedule(
     connection: &Connection,
     topics: &mut ChangedTopics,
     id: u64,
-    window: Window,
+    window: MaintenanceWindow,
 ) -> rusqlite::Result<bool> {
     let sql = "UPDATE announcements SET begins = ?2, ends = ?3 WHERE id = ?1 AND ended IS NULL AND begins IS NOT NULL";
     let values = params![integer(id), window.begins.stored(), window.ends.stored()];

@@ -1,8 +1,8 @@
 use async_trait::async_trait;
 use domain::Time;
-use domain::history::announcement::{Notice, Window};
+use domain::history::announcement::{MaintenanceWindow, Notice};
 use domain::history::recording::{HistoryBounds, IncidentStep, day_of, incident_step, may_record, troubled_minutes};
-use domain::history::update::{NewUpdate, Subject, Update, UpdateOutcome};
+use domain::history::update::{NewUpdate, Update, UpdateOutcome, UpdateSubject};
 use domain::history::{Announcement, BotState, Day, History, Incident, Minute, Observation};
 use domain::retention::MOST_INCIDENTS;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -47,7 +47,7 @@ impl HistoryStore for Sqlite {
             .await
     }
 
-    async fn reschedule_announcement(&self, id: u64, window: Window) -> Result<bool> {
+    async fn reschedule_announcement(&self, id: u64, window: MaintenanceWindow) -> Result<bool> {
         self.writer.write(move |connection, topics| announcements::reschedule(connection, topics, id, window)).await
     }
 
@@ -253,8 +253,8 @@ fn replace(connection: &Connection, topics: &mut ChangedTopics, history: &Histor
         "INSERT INTO history_updates (id, announcement, incident, phase, text, posted) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     for Update { id, subject, phase, text, posted } in &history.updates {
         let (announcement, incident) = match subject {
-            Subject::Announcement(id) => (Some(integer(*id)), None),
-            Subject::Incident(id) => (None, Some(integer(*id))),
+            UpdateSubject::Announcement(id) => (Some(integer(*id)), None),
+            UpdateSubject::Incident(id) => (None, Some(integer(*id))),
         };
         let values = params![integer(*id), announcement, incident, phase.stored(), text, posted.stored()];
         connection.prepare_cached(sql)?.execute(values)?;

@@ -1,8 +1,8 @@
 //! The bot's history: minutes, days, incidents and announcements.
 
-use domain::history::announcement::{Notice, Window};
+use domain::history::announcement::{MaintenanceWindow, Notice};
 use domain::history::recording::{IncidentStep, minute_to_record};
-use domain::history::update::{NewUpdate, Phase, Subject, Update, UpdateOutcome};
+use domain::history::update::{NewUpdate, Update, UpdateOutcome, UpdatePhase, UpdateSubject};
 use domain::history::{Announcement, BotState, Day, History, Incident, Minute, Observation};
 
 use super::*;
@@ -224,7 +224,7 @@ async fn announcements_are_posted_ended_and_removed(mut fixture: Fixture) {
 }
 
 async fn maintenance_has_a_window_that_can_be_moved(mut fixture: Fixture) {
-    let window = |begins, ends| Window { begins: at(begins), ends: at(ends) };
+    let window = |begins, ends| MaintenanceWindow { begins: at(begins), ends: at(ends) };
     let store = &*fixture.store;
     assert_eq!(store.announce(notice("Maintenance").during(window(100, 200)), at(1)).await.unwrap(), 1);
     assert_eq!(store.announce(notice("News"), at(2)).await.unwrap(), 2);
@@ -242,36 +242,36 @@ async fn maintenance_has_a_window_that_can_be_moved(mut fixture: Fixture) {
 async fn incidents_and_announcements_get_updates(mut fixture: Fixture) {
     let store = &*fixture.store;
     let update = |subject, phase, text: &str| NewUpdate::new(subject, phase, text).unwrap();
-    let (incident, announcement) = (Subject::Incident(1), Subject::Announcement(1));
+    let (incident, announcement) = (UpdateSubject::Incident(1), UpdateSubject::Announcement(1));
     let post = async |store: &dyn Store, subject, phase, second| {
         store.update_happening(update(subject, phase, "One\ntwo"), at(second)).await.unwrap()
     };
     for subject in [incident, announcement] {
-        assert_eq!(post(store, subject, Phase::Investigating, 1).await, UpdateOutcome::NoSubject);
+        assert_eq!(post(store, subject, UpdatePhase::Investigating, 1).await, UpdateOutcome::NoSubject);
     }
     record(store, seen(at(60), BotState::Down)).await;
     store.announce(notice("Slow"), at(61)).await.unwrap();
-    assert_eq!(post(store, incident, Phase::Investigating, 62).await, UpdateOutcome::Posted);
-    assert_eq!(post(store, announcement, Phase::Identified, 63).await, UpdateOutcome::Posted);
-    assert_eq!(post(store, incident, Phase::Resolved, 64).await, UpdateOutcome::NotOver);
+    assert_eq!(post(store, incident, UpdatePhase::Investigating, 62).await, UpdateOutcome::Posted);
+    assert_eq!(post(store, announcement, UpdatePhase::Identified, 63).await, UpdateOutcome::Posted);
+    assert_eq!(post(store, incident, UpdatePhase::Resolved, 64).await, UpdateOutcome::NotOver);
     record(store, seen(at(120), BotState::Up)).await;
-    assert_eq!(post(store, incident, Phase::Resolved, 121).await, UpdateOutcome::Posted);
+    assert_eq!(post(store, incident, UpdatePhase::Resolved, 121).await, UpdateOutcome::Posted);
     assert_eq!(history(store).await.announcements[0].ended, None);
-    assert_eq!(post(store, announcement, Phase::Resolved, 122).await, UpdateOutcome::Posted);
+    assert_eq!(post(store, announcement, UpdatePhase::Resolved, 122).await, UpdateOutcome::Posted);
     fixture.reopen().await;
     let store = &*fixture.store;
     let stored = history(store).await;
     assert_eq!(stored.announcements[0].ended, Some(at(122)), "a resolved one is over");
     let of = |subject| stored.updates_of(subject).map(|update| (update.phase, update.posted)).collect::<Vec<_>>();
-    assert_eq!(of(incident), [(Phase::Investigating, at(62)), (Phase::Resolved, at(121))]);
-    assert_eq!(of(announcement), [(Phase::Identified, at(63)), (Phase::Resolved, at(122))]);
+    assert_eq!(of(incident), [(UpdatePhase::Investigating, at(62)), (UpdatePhase::Resolved, at(121))]);
+    assert_eq!(of(announcement), [(UpdatePhase::Identified, at(63)), (UpdatePhase::Resolved, at(122))]);
     assert_eq!(stored.updates[0].text, "One\ntwo");
 
     for number in 3..=50 {
-        assert_eq!(post(store, announcement, Phase::Monitoring, 200 + number).await, UpdateOutcome::Posted);
+        assert_eq!(post(store, announcement, UpdatePhase::Monitoring, 200 + number).await, UpdateOutcome::Posted);
     }
-    assert_eq!(post(store, announcement, Phase::Monitoring, 300).await, UpdateOutcome::TooMany);
-    assert_eq!(post(store, incident, Phase::Monitoring, 301).await, UpdateOutcome::Posted, "each has its own");
+    assert_eq!(post(store, announcement, UpdatePhase::Monitoring, 300).await, UpdateOutcome::TooMany);
+    assert_eq!(post(store, incident, UpdatePhase::Monitoring, 301).await, UpdateOutcome::Posted, "each has its own");
     assert!(store.remove_announcement(1).await.unwrap());
     assert_eq!(store.announce(notice("Another"), at(400)).await.unwrap(), 1);
     let stored = history(store).await;
@@ -284,7 +284,7 @@ async fn a_history_is_replaced_as_a_whole(mut fixture: Fixture) {
     record(store, seen(at(60), BotState::Down)).await;
     store.announce(notice("Old"), at(61)).await.unwrap();
     let (text, posted) = ("x".to_owned(), at(5));
-    let update = |id, subject| Update { id, subject, phase: Phase::Monitoring, text: text.clone(), posted };
+    let update = |id, subject| Update { id, subject, phase: UpdatePhase::Monitoring, text: text.clone(), posted };
     let announcement =
         |id, ended, window| Announcement { id, title: "ü".to_owned(), text: text.clone(), posted, ended, window };
     let new = History {
@@ -302,10 +302,10 @@ async fn a_history_is_replaced_as_a_whole(mut fixture: Fixture) {
             shard_count: 2,
         }],
         announcements: vec![
-            announcement(4, None, Some(Window { begins: at(10), ends: at(20) })),
+            announcement(4, None, Some(MaintenanceWindow { begins: at(10), ends: at(20) })),
             announcement(3, Some(at(9)), None),
         ],
-        updates: vec![update(1, Subject::Incident(7)), update(2, Subject::Announcement(4))],
+        updates: vec![update(1, UpdateSubject::Incident(7)), update(2, UpdateSubject::Announcement(4))],
     };
     let (_, changed) = fixture.invalidated(&[Topic::History], store.replace_history(new.clone())).await;
     assert_eq!(changed, [Topic::History]);
@@ -329,7 +329,7 @@ async fn what_changes_nothing_invalidates_nothing(fixture: Fixture) {
     assert_eq!(changed!(record(store, seen(at(10_000), BotState::Down))), [], "it is refused");
     assert_eq!(changed!(record(store, seen(at(90), BotState::Down))), [Topic::History], "an incident");
     assert_eq!(changed!(store.announce(notice("x"), at(1))), [Topic::History]);
-    let update = NewUpdate::new(Subject::Announcement(1), Phase::Monitoring, "").unwrap();
+    let update = NewUpdate::new(UpdateSubject::Announcement(1), UpdatePhase::Monitoring, "").unwrap();
     assert_eq!(changed!(store.update_happening(update, at(2))), [Topic::History]);
     assert_eq!(changed!(store.end_announcement(1, at(2))), [Topic::History]);
     assert_eq!(changed!(store.remove_announcement(1)), [Topic::History]);

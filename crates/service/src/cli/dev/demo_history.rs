@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use domain::Time;
-use domain::history::announcement::Window;
+use domain::history::announcement::MaintenanceWindow;
 use domain::history::recording::{day_of, minute_of};
-use domain::history::update::{Phase, Subject, Update};
+use domain::history::update::{Update, UpdatePhase, UpdateSubject};
 use domain::history::{Announcement, BotState, Day, History, Incident, Minute};
 use domain::saturating;
 
@@ -30,7 +30,7 @@ pub(super) fn without_demo(history: History) -> History {
     let is_demo = |title: &str| [NOTICE, PAST_MAINTENANCE, MAINTENANCE].contains(&title);
     let announcements: Vec<_> =
         history.announcements.into_iter().filter(|announcement| !is_demo(&announcement.title)).collect();
-    let is_kept = |subject| announcements.iter().any(|kept| subject == Subject::Announcement(kept.id));
+    let is_kept = |subject| announcements.iter().any(|kept| subject == UpdateSubject::Announcement(kept.id));
     let updates = history.updates.into_iter().filter(|update| is_kept(update.subject)).collect();
     History { announcements, updates, ..History::default() }
 }
@@ -43,8 +43,8 @@ pub(super) fn history(left: History, now: Time) -> History {
     let ago = |days: u32, hours: u32| today.before(DAY * days).after(HOUR * hours);
     let outage = (ago(61, 3), ago(61, 3).after(MINUTE * 47));
     let partial = (ago(9, 17), ago(9, 17).after(MINUTE * 83));
-    let past_window = Window { begins: ago(33, 2), ends: ago(33, 4) };
-    let window = Window { begins: ago(0, 20).after(DAY * 3), ends: ago(0, 21).after(DAY * 3) };
+    let past_window = MaintenanceWindow { begins: ago(33, 2), ends: ago(33, 4) };
+    let window = MaintenanceWindow { begins: ago(0, 20).after(DAY * 3), ends: ago(0, 21).after(DAY * 3) };
     History {
         minutes: minutes(now),
         days: (0..DAYS).rev().map(|ago| day(now, today.before(DAY * ago), outage, partial)).collect(),
@@ -110,32 +110,42 @@ fn announcement(
     id: u64,
     title: &str,
     text: &str,
-    (posted, ended, window): (Time, Option<Time>, Option<Window>),
+    (posted, ended, window): (Time, Option<Time>, Option<MaintenanceWindow>),
 ) -> Announcement {
     Announcement { id, title: title.to_owned(), text: text.to_owned(), posted, ended, window }
 }
 
 fn updates(last: u64, outage: (Time, Time), partial: (Time, Time)) -> Vec<Update> {
-    let (first, second) = (Subject::Incident(1), Subject::Incident(2));
+    let (first, second) = (UpdateSubject::Incident(1), UpdateSubject::Incident(2));
     let told = [
-        (first, Phase::Investigating, outage.0.after(MINUTE * 6), "The bot isn't responding. We're looking into it."),
-        (first, Phase::Identified, outage.0.after(MINUTE * 21), "A full disk stopped the bot. We're making room."),
         (
             first,
-            Phase::Resolved,
+            UpdatePhase::Investigating,
+            outage.0.after(MINUTE * 6),
+            "The bot isn't responding. We're looking into it.",
+        ),
+        (
+            first,
+            UpdatePhase::Identified,
+            outage.0.after(MINUTE * 21),
+            "A full disk stopped the bot. We're making room.",
+        ),
+        (
+            first,
+            UpdatePhase::Resolved,
             outage.1.after(MINUTE * 30),
             "The bot is back, and we now get a warning before a disk is full.",
         ),
-        (second, Phase::Investigating, partial.0.after(MINUTE * 12), "Half of the servers get no response."),
+        (second, UpdatePhase::Investigating, partial.0.after(MINUTE * 12), "Half of the servers get no response."),
         (
             second,
-            Phase::Monitoring,
+            UpdatePhase::Monitoring,
             partial.1.before(MINUTE * 2),
             "Shard 1 has reconnected. We're keeping an eye on it.",
         ),
-        (second, Phase::Resolved, partial.1.after(MINUTE * 40), ""),
+        (second, UpdatePhase::Resolved, partial.1.after(MINUTE * 40), ""),
     ];
-    let update = |(index, (subject, phase, posted, text)): (u64, (Subject, Phase, Time, &str))| Update {
+    let update = |(index, (subject, phase, posted, text)): (u64, (UpdateSubject, UpdatePhase, Time, &str))| Update {
         id: last + index,
         subject,
         phase,
@@ -175,8 +185,8 @@ mod tests {
         with.announcements.insert(0, announcement(4, "Mine", "", (NOW, None, None)));
         let own = Update {
             id: 9,
-            subject: Subject::Announcement(4),
-            phase: Phase::Monitoring,
+            subject: UpdateSubject::Announcement(4),
+            phase: UpdatePhase::Monitoring,
             text: String::new(),
             posted: NOW,
         };

@@ -2,7 +2,7 @@
 
 use domain::Time;
 use domain::history::announcement::AnnouncementState;
-use domain::history::update::{Subject, Update};
+use domain::history::update::{Update, UpdateSubject};
 use domain::history::{Announcement, History};
 use maud::{Markup, html};
 
@@ -76,14 +76,14 @@ impl StatusPage<'_> {
                 h2 { bdi { (announcement.title) } (chip(words, announcement, now)) }
                 (window(words, announcement, now))
                 @if !announcement.text.is_empty() { p class="lines" dir="auto" { (linked(&announcement.text)) } }
-                (self.updates(Subject::Announcement(announcement.id)))
+                (self.updates(UpdateSubject::Announcement(announcement.id)))
                 p class="quiet" { ((words.status.posted)(&posted)) }
             }
         }
     }
 
     /// The updates to something, newest first.
-    pub(super) fn updates(&self, subject: Subject) -> Markup {
+    pub(super) fn updates(&self, subject: UpdateSubject) -> Markup {
         let words = self.words();
         let mut updates: Vec<&Update> = self.facts.history.updates_of(subject).collect();
         updates.reverse();

@@ -1,7 +1,7 @@
 //! What went wrong, and what was announced, newest first.
 
 use domain::Time;
-use domain::history::update::Subject;
+use domain::history::update::UpdateSubject;
 use domain::history::{Announcement, BotState, Incident};
 use maud::{Markup, html};
 
@@ -53,10 +53,10 @@ impl Happening<'_> {
         }
     }
 
-    pub(super) fn subject(self) -> Subject {
+    pub(super) fn subject(self) -> UpdateSubject {
         match self {
-            Self::Incident(incident) => Subject::Incident(incident.id),
-            Self::Announcement(announcement) => Subject::Announcement(announcement.id),
+            Self::Incident(incident) => UpdateSubject::Incident(incident.id),
+            Self::Announcement(announcement) => UpdateSubject::Announcement(announcement.id),
         }
     }
 }
@@ -150,7 +150,7 @@ impl StatusPage<'_> {
                         @if incident.ended.is_none() { " " span class={ "chip " (shape) } { (words.status.ongoing) } }
                     }
                     p class="quiet" { (time_span(words, Happening::Incident(incident), self.facts.now, true)) }
-                    (self.updates(Subject::Incident(incident.id)))
+                    (self.updates(UpdateSubject::Incident(incident.id)))
                 }
             }
         }
@@ -175,7 +175,7 @@ impl StatusPage<'_> {
                             (words.status.announcement) " · " ((words.status.posted)(&posted))
                         }
                     }
-                    (self.updates(Subject::Announcement(announcement.id)))
+                    (self.updates(UpdateSubject::Announcement(announcement.id)))
                 }
             }
         }

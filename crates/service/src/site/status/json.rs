@@ -1,7 +1,7 @@
 //! `/site/incidents.json`: incidents and announcements for programs. Times are epoch seconds, as in the API.
 
 use domain::Time;
-use domain::history::update::Subject;
+use domain::history::update::UpdateSubject;
 use domain::history::{Announcement, History, Incident};
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const MOST: usize = 50;
 
 pub fn feed(history: &History, now: Time) -> String {
-    let updates = |subject: Subject| -> Vec<Value> {
+    let updates = |subject: UpdateSubject| -> Vec<Value> {
         let updates = history.updates_of(subject).map(
             |update| json!({ "status": update.phase.name(), "text": update.text, "posted": update.posted.seconds() }),
         );
@@ -23,7 +23,7 @@ pub fn feed(history: &History, now: Time) -> String {
             "ended": incident.ended.map(Time::seconds),
             "shards": incident.shards,
             "shard_count": incident.shard_count,
-            "updates": updates(Subject::Incident(incident.id)),
+            "updates": updates(UpdateSubject::Incident(incident.id)),
         })
     };
     let announcement = |announcement: &Announcement| {
@@ -37,7 +37,7 @@ pub fn feed(history: &History, now: Time) -> String {
             "maintenance": announcement.window.map(|window| {
                 json!({ "begins": window.begins.seconds(), "ends": window.ends.seconds() })
             }),
-            "updates": updates(Subject::Announcement(announcement.id)),
+            "updates": updates(UpdateSubject::Announcement(announcement.id)),
         })
     };
     json!({

@@ -1,14 +1,14 @@
 //! Words about announcements, maintenance and updates, on the home page, the status page and in the feeds.
 
 use domain::history::announcement::AnnouncementState;
-use domain::history::update::Phase;
+use domain::history::update::UpdatePhase;
 
 pub(in crate::site) struct HappeningWords {
     /// What an announcement is, or what has become of it.
     pub(in crate::site) state: fn(AnnouncementState) -> &'static str,
     pub(in crate::site) maintenance: &'static str,
     pub(in crate::site) updates: &'static str,
-    pub(in crate::site) phase: fn(Phase) -> &'static str,
+    pub(in crate::site) phase: fn(UpdatePhase) -> &'static str,
     pub(in crate::site) as_json: &'static str,
     /// The first day of the history.
     pub(in crate::site) recorded_since: fn(&str) -> String,
@@ -27,10 +27,10 @@ pub(super) const EN: HappeningWords = HappeningWords {
     maintenance: "Maintenance",
     updates: "Updates",
     phase: |phase| match phase {
-        Phase::Investigating => "Investigating",
-        Phase::Identified => "Identified",
-        Phase::Monitoring => "Monitoring",
-        Phase::Resolved => "Resolved",
+        UpdatePhase::Investigating => "Investigating",
+        UpdatePhase::Identified => "Identified",
+        UpdatePhase::Monitoring => "Monitoring",
+        UpdatePhase::Resolved => "Resolved",
     },
     as_json: "The same as JSON",
     recorded_since: |day| format!("Recorded since {day}."),
@@ -48,12 +48,13 @@ pub(super) const DE: HappeningWords = HappeningWords {
     maintenance: "Wartung",
     updates: "Neuigkeiten",
     phase: |phase| match phase {
-        Phase::Investigating => "Wird untersucht",
-        Phase::Identified => "Ursache gefunden",
-        Phase::Monitoring => "Wird beobachtet",
-        Phase::Resolved => "Behoben",
+        UpdatePhase::Investigating => "Wird untersucht",
+        UpdatePhase::Identified => "Ursache gefunden",
+        UpdatePhase::Monitoring => "Wird beobachtet",
+        UpdatePhase::Resolved => "Behoben",
     },
     as_json: "Dasselbe als JSON",
-    recorded_since: |day| format!("Erfasst seit dem {day}."),
+    // A month may end with a full stop of its own.
+    recorded_since: |day| format!("Erfasst seit dem {}.", day.trim_end_matches('.')),
     not_recorded: "Noch nicht erfasst",
 };
