@@ -56,8 +56,8 @@ pub(super) fn history(left: History, now: Time) -> History {
             announcement(
                 announced + 3,
                 NOTICE,
-                "These 90 days, their incidents and the maintenance are made up, to show what this page can do. They are gone once \
-                 your bot reports.",
+                "These 90 days, their incidents and the maintenance are made up, to show what this page can do. They are \
+                 gone once your bot reports.",
                 (now, None, None),
             ),
             announcement(
