@@ -39,17 +39,17 @@ pub struct StatusFacts<'a> {
     pub now: Time,
 }
 
-/// The page that is the same for everybody, and what it takes to answer who looks up a server on it.
+/// The page that everyone shares, and the data for looking up a server on it.
 pub struct SharedStatusPage {
-    /// The page without a question.
+    /// The page without a lookup.
     pub page: TaggedBody,
-    /// The same page, with places for what was typed and for the answer.
+    /// The same page, with placeholders for the input and the answer.
     pub spliced: SplicedBody,
     language: Language,
     shards: Vec<ShardNow>,
 }
 
-/// The page in the making: the facts, and what follows from them.
+/// The page being rendered: the facts, and what follows from them.
 struct StatusPage<'a> {
     frame: PageFrame<'a>,
     facts: StatusFacts<'a>,
@@ -67,13 +67,13 @@ impl SharedStatusPage {
         Self { spliced: SplicedBody::new(page.body.plain().clone(), places.into()), page, language, shards }
     }
 
-    /// What stands in the two places of the page for a visitor who has typed this id of a server.
+    /// The input and the answer for a visitor who entered this server ID.
     pub fn answer_to(&self, server: &str) -> [String; 2] {
         lookup::texts(self.language.words(), server, &self.shards)
     }
 }
 
-/// The whole page, for a visitor who has not looked up anything.
+/// The whole page, for a visitor who hasn't looked anything up.
 fn render(site: &Site, language: Language, facts: &StatusFacts<'_>, shards: Vec<ShardNow>) -> String {
     let title = language.words().shared.status;
     let frame = PageFrame {
@@ -110,7 +110,7 @@ impl StatusPage<'_> {
         self.frame.words()
     }
 
-    /// Is it up, since when, what is known, what to do.
+    /// Whether it is up, since when, the details, and what to do.
     fn state(&self) -> Markup {
         let (home, words, shared) = (&self.words().home, &self.words().status, &self.words().shared);
         let now = self.facts.now;
@@ -153,7 +153,7 @@ impl StatusPage<'_> {
         up_since(self.facts.health, &self.facts.history.incidents, self.seen.as_ref()?)
     }
 
-    /// Since when it has not been up: the begin of the open incident, which outlasts a restart of this service, or what was seen.
+    /// Since when it has been down: the start of the open incident, which survives a restart of this service, or the last report.
     fn trouble_since(&self, seen: &Observation) -> Time {
         let open = self.facts.history.incidents.iter().find(|incident| incident.ended.is_none());
         open.map_or(seen.since, |open| open.began.min(seen.since))

@@ -12,7 +12,7 @@ use crate::site::{Language, Site};
 const MOST: usize = 50;
 const PROLOGUE: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n";
 
-/// The feed: what changed last is first.
+/// The feed, most recently changed first.
 pub fn feed(site: &Site, language: Language, history: &History, now: Time) -> String {
     let words = language.words();
     let incidents = history.incidents.iter().map(Happening::Incident);
@@ -21,7 +21,7 @@ pub fn feed(site: &Site, language: Language, history: &History, now: Time) -> St
     let updated = |entry: &Happening<'_>| updated(history, *entry, now);
     entries.sort_by_key(|entry| std::cmp::Reverse(updated(entry)));
     entries.truncate(MOST);
-    // A feed without entries has changed when the service was built.
+    // An empty feed is as old as the build.
     let last = entries.first().map_or(site.built, updated);
     let name = legal(&site.config.name);
     html! {
@@ -70,7 +70,7 @@ fn entry(site: &Site, language: Language, history: &History, entry: Happening<'_
     }
     html! {
         entry {
-            // Numbers may come back once the last one was deleted; an entry's name must not.
+            // Numbers may be reused after the last one is deleted; an entry's ID must not be.
             id { (id(site, &format!("{name}/{}", entry.known_since().seconds()))) }
             title { (title) " (" (mark) ")" }
             published { (entry.known_since().iso8601()) }
@@ -91,7 +91,7 @@ fn updated(history: &History, entry: Happening<'_>, now: Time) -> Time {
     history.updates_of(entry.subject()).map(|update| update.posted).fold(changed, Time::max)
 }
 
-/// Names something for ever. The public address makes it unique in the world; without one, the bot's name has to do.
+/// A permanent ID. The public address makes it globally unique; without one, the bot's name has to do.
 fn id(site: &Site, name: &str) -> String {
     site.address(&format!("/site/status#{name}")).unwrap_or_else(|| {
         let letters = site.config.name.chars().filter(char::is_ascii_alphanumeric).collect::<String>();
@@ -99,7 +99,7 @@ fn id(site: &Site, name: &str) -> String {
     })
 }
 
-/// Without the characters that XML cannot hold, not even escaped.
+/// Removes the characters that XML can't contain, not even escaped.
 fn legal(text: &str) -> String {
     let is_legal = |letter: char| match letter {
         '\t' | '\n' | '\r' => true,

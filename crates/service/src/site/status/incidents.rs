@@ -1,4 +1,4 @@
-//! What went wrong, and what was announced, newest first.
+//! Incidents and announcements, newest first.
 
 use domain::Time;
 use domain::history::update::UpdateSubject;
@@ -15,7 +15,7 @@ use crate::site::words::Words;
 const SHOWN: usize = 10;
 /// How many more can be opened.
 const FOLDED: usize = 90;
-/// How much of the text of an announcement that is over is shown, in characters.
+/// How many characters to show of the text of a past announcement.
 const TEXT: usize = 1_000;
 
 /// Something that happened.
@@ -71,7 +71,7 @@ pub(super) fn affected(words: &Words, incident: &Incident) -> String {
     }
 }
 
-/// From when to when something was or will be, and how long. As plain text for feeds, it only has what does not change.
+/// When something begins and ends, and how long it lasts. As plain text for feeds, it only has what doesn't change.
 pub(super) fn time_span(words: &Words, happening: Happening<'_>, now: Time, is_page: bool) -> Markup {
     let (began, span) = (happening.began(), words.shared.span);
     let shown = |time: Time, format: TimeFormat, text: &str| {

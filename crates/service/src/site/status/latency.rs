@@ -1,4 +1,4 @@
-//! Latency over 24 hours: a line with gaps where nothing is known.
+//! Latency over 24 hours: a line with gaps where there is no data.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -80,12 +80,12 @@ impl StatusPage<'_> {
         }
     }
 
-    /// Whether a piece of this length is from before the history began, so that nothing is missing there.
+    /// Whether a bucket of this length ended before the history began, so that nothing is missing there.
     fn is_before(&self, piece: &ChartBucket, length: Duration) -> bool {
         began(self.facts.history).is_some_and(|began| piece.begins.after(length) <= began)
     }
 
-    /// "23:15", where a heading says that it is UTC, or nothing has room to.
+    /// "23:15", where a heading says UTC or there is no room to say it.
     fn clock(&self, time: Time) -> Markup {
         TimeFormat::Clock.element_with(time, &TimeFormat::Clock.text(self.words(), time))
     }
@@ -135,7 +135,7 @@ fn summary(latencies: &[f64], say: fn(&str, &str, &str) -> String) -> Option<Str
     Some(say(&milliseconds(average), &milliseconds(lowest), &milliseconds(highest)))
 }
 
-/// A line through the middles of its quarters, and the area below it. One that stands alone is as wide as its quarter.
+/// A line through the middle of each quarter, and the area below it. A single point is as wide as its quarter.
 fn draw_run(points: &[(usize, f64)], line: &mut String, area: &mut String) {
     let (Some((first, first_y)), Some((last, last_y))) = (points.first(), points.last()) else { return };
     let mut top = format!("{first} {first_y:.1}");
@@ -149,7 +149,7 @@ fn draw_run(points: &[(usize, f64)], line: &mut String, area: &mut String) {
     let _ = write!(area, "M{first} 100L{top}V100Z");
 }
 
-/// A block of this height on the ground wherever something holds.
+/// A block of this height at the bottom wherever the condition holds.
 fn blocks(quarters: &[ChartBucket], height: f64, holds: impl Fn(&ChartBucket) -> bool) -> String {
     let mut path = String::new();
     for (begin, length) in runs(quarters, holds) {
