@@ -76,13 +76,13 @@ async fn a_minute_is_recorded_once_and_counted_for_its_day(mut fixture: Fixture)
     let expected = expected.map(|(second, state)| minute(second, state)).to_vec();
     assert_eq!(stored.minutes, [expected, vec![covered, last]].concat());
     assert_eq!(stored.days, [Day { down: 3, ..day.clone() }]);
-    // The first minute of the next day.
+    // The last minute of this day, which the incident covered, and the first of the next one.
     let store = &*fixture.store;
     let before_midnight = seen(at(86_400), BotState::Up);
     let minute = minute_to_record(&before_midnight, Time::default());
     store.record(before_midnight, minute, Some(at(240)), true).await.unwrap();
     record(store, seen(at(86_460), BotState::Up)).await;
-    let days = [Day { up: 2, down: 3, ..day }, Day { begins: at(86_400), up: 1, partial: 0, down: 0 }];
+    let days = [Day { down: 4, ..day }, Day { begins: at(86_400), up: 1, partial: 0, down: 0 }];
     assert_eq!(history(store).await.days, days);
 }
 
