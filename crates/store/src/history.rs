@@ -28,11 +28,11 @@ pub trait HistoryStore: Send + Sync + 'static {
     async fn announce(&self, notice: Notice, now: Time) -> Result<u64>;
     /// Marks an announcement as over; `false` if there is no active one with this number.
     async fn end_announcement(&self, id: u64, now: Time) -> Result<bool>;
-    /// Moves maintenance; `false` if there is none with this number, or it is marked as over.
+    /// Reschedules maintenance; `false` if there is none with this number, or it is marked as over.
     async fn reschedule_announcement(&self, id: u64, window: MaintenanceWindow) -> Result<bool>;
-    /// Posts an update to an incident or an announcement. One that says that an announcement is resolved marks it as over.
+    /// Posts an update to an incident or an announcement. `Resolved` also marks an announcement as over.
     async fn update_happening(&self, update: NewUpdate, now: Time) -> Result<UpdateOutcome>;
-    /// Replaces the whole history with another one, as demonstrations do.
+    /// Replaces the whole history. The demo bot uses this.
     async fn replace_history(&self, history: History) -> Result<()>;
     /// Removes an announcement and its updates; `false` if there is none with this number.
     async fn remove_announcement(&self, id: u64) -> Result<bool>;

@@ -283,10 +283,10 @@ async fn maintenance_and_updates_are_commands() {
     assert_eq!((&listed[0]["ends"], &listed[0]["updates"][0]["status"]), (&json!(later), &json!("monitoring")));
 
     for (arguments, code, problem) in [
-        (vec!["update", "incident-1", "resolved"], 1, "incident-1 isn't over: shards still don't report"),
+        (vec!["update", "incident-1", "resolved"], 1, "incident-1 isn't over: some shards aren't reporting"),
         (vec!["update", "incident-7", "resolved"], 1, "there is no incident-7; see `bot-companion announce list`"),
         (vec!["update", "7", "resolved"], 1, "there is no announcement-7"),
-        (vec!["update", "x", "resolved"], 64, "such as incident-3"),
+        (vec!["update", "x", "resolved"], 64, "like incident-3"),
         (vec!["update", "1", "fixed"], 64, "[possible values: investigating, identified, monitoring, resolved]"),
         (vec!["reschedule", "7", "--begins", &begins, "--ends", &ends], 1, "there is no active maintenance 7"),
         (vec!["maintenance", "x", "--begins", &ends, "--ends", &begins], 64, "--ends must be later than --begins"),

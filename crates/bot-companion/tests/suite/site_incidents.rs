@@ -209,13 +209,16 @@ async fn a_young_history_starts_at_its_first_day() {
     assert!(availability.contains("(1 day). Recorded since 15 Jan."), "{availability}");
     assert_eq!((availability.matches("<figure>").count(), availability.matches("<tr>").count()), (1, 2));
     assert_eq!(availability.matches(": no data</title>").count(), 0, "{availability}");
-    assert!(availability.contains("<title>Not recorded yet</title>"), "{availability}");
+    assert!(availability.contains("<title>Before recording started</title>"), "{availability}");
     let latency = section(&shown, "latency");
     // Nothing is hatched: the quarters before the first are no gap.
     assert!(latency.contains("class=\"known\" d=\"M0 100v-100h96v100z\""), "{latency}");
     assert_eq!(latency.matches("<tr>").count(), 2, "{latency}");
     let german = app.anon().call(Method::GET, "/site/status").header("Accept-Language", "de").send().await.text();
-    assert!(german.contains("(1 Tag). Erfasst seit dem 15. Jan.") && german.contains("Noch nicht erfasst"), "{german}");
+    assert!(
+        german.contains("(1 Tag). Aufgezeichnet seit 15. Jan.") && german.contains("Vor Beginn der Aufzeichnung"),
+        "{german}"
+    );
 }
 
 #[tokio::test]

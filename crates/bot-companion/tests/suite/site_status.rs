@@ -381,7 +381,7 @@ async fn the_charts_show_what_is_known_and_nothing_unknown_as_down() {
     assert!(availability.contains("17 Nov to 16 Dec: 100% uptime</title>"), "{availability}");
     // Of today nothing is known; one day has a part that is down.
     assert_eq!(availability.matches(": no data</title>").count(), 1);
-    assert_eq!(availability.matches("<title>Not recorded yet</title>").count(), 1);
+    assert_eq!(availability.matches("<title>Before recording started</title>").count(), 1);
     let down: Vec<&str> = availability.split("class=\"down\" d=\"").skip(1).collect();
     assert_eq!(down.iter().filter(|path| !path.starts_with('"')).count(), 1, "{availability}");
 }

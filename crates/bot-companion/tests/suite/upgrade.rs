@@ -110,7 +110,8 @@ async fn what_an_older_store_announced_gets_updates_and_new_maintenance_has_a_wi
     let subject = UpdateSubject::Announcement(moved.id);
     let update = NewUpdate::new(subject, UpdatePhase::Monitoring, "All is quiet.").unwrap();
     assert_eq!(store.update_happening(update, now).await.unwrap(), UpdateOutcome::Posted);
-    let window = MaintenanceWindow { begins: now.after(Duration::from_hours(1)), ends: now.after(Duration::from_hours(2)) };
+    let window =
+        MaintenanceWindow { begins: now.after(Duration::from_hours(1)), ends: now.after(Duration::from_hours(2)) };
     store.announce(Notice::new("New disks", "").unwrap().during(window), now).await.unwrap();
     let shown = app.anon().get("/site/status").await.text();
     for said in ["We have moved", "All is quiet.", "New disks", ">Scheduled</span>"] {

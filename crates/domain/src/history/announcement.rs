@@ -1,4 +1,4 @@
-//! What an operator may announce, and what has become of it.
+//! What an operator may announce, and the state of an announcement.
 
 use std::time::Duration;
 
@@ -90,20 +90,22 @@ impl MaintenanceWindow {
             return Err("the maintenance would already be over: --ends must be in the future".to_owned());
         }
         if ends.since(begins) > LONGEST_WINDOW || begins.since(now) > FURTHEST_AHEAD {
-            return Err("announce maintenance at most a year ahead and of at most 30 days: check the dates".to_owned());
+            return Err(
+                "maintenance can start at most a year ahead and last at most 30 days: check the dates".to_owned()
+            );
         }
         Ok(Self { begins, ends })
     }
 }
 
-/// What has become of an announcement.
+/// The state of an announcement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnnouncementState {
     /// Maintenance that is yet to begin.
     Scheduled,
     /// Maintenance right now.
     InProgress,
-    /// It holds.
+    /// An announcement that is not over.
     Active,
     /// Maintenance that was called off before it began.
     Cancelled,
@@ -135,12 +137,12 @@ impl Announcement {
         }
     }
 
-    /// Since when it has been over. Maintenance ends by itself when it was to.
+    /// Since when it has been over. Maintenance ends by itself at its planned end.
     pub fn over_since(&self, now: Time) -> Option<Time> {
         self.ended.or_else(|| self.window.map(|window| window.ends).filter(|ends| *ends <= now))
     }
 
-    /// When it last changed by itself or by the operator.
+    /// When it last changed, by itself or through the operator.
     pub fn changed(&self, now: Time) -> Time {
         let begun = self.window.map(|window| window.begins).filter(|begins| *begins <= now);
         self.over_since(now).or(begun).map_or(self.posted, |changed| changed.max(self.posted))
@@ -193,7 +195,7 @@ mod tests {
             (1_000_200, 1_000_100, Some("--ends must be later than --begins")),
             (1_000_200, 1_000_200, Some("--ends must be later than --begins")),
             (999_000, 1_000_000, Some("--ends must be in the future")),
-            (1_000_000, 1_000_001 + 30 * day, Some("of at most 30 days")),
+            (1_000_000, 1_000_001 + 30 * day, Some("last at most 30 days")),
             (1_000_000 + 367 * day, 1_000_000 + 368 * day, Some("at most a year ahead")),
         ] {
             match (MaintenanceWindow::new(at(begins), at(ends), now), problem) {

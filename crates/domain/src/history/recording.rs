@@ -45,12 +45,13 @@ pub fn minute_to_record(seen: &Observation, watching_since: Time) -> Option<Minu
     is_seen.then_some(Minute { begins, state: seen.state, latency: seen.latency })
 }
 
-/// The most minutes that one observation changes: more than silence takes to be noticed, even by a replica that may only record
+/// The most minutes that one observation corrects. It takes less time to notice silence, even for a replica that may only record
 /// two minutes after its start.
 const MOST_TROUBLED: usize = 10;
 
-/// The ended minutes that the bot was not up, judging by an observation: those of which it was silent for at least half. Silence is
-/// only noticed after a while, so they were recorded as up, or not at all. This is why uptime counts what incidents count.
+/// The ended minutes in which the bot was not up, judging by an observation: it was silent for at least half of each. Silence is
+/// only noticed after 90 seconds, so these minutes may have been recorded as up, or not at all. Correcting them makes uptime and
+/// incidents count the same time.
 pub fn troubled_minutes(seen: &Observation) -> Vec<Time> {
     if seen.state == BotState::Up {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! What an operator tells visitors while something goes on: updates to an incident or an announcement.
+//! Updates: what an operator tells visitors during an incident or an announcement.
 
 use std::str::FromStr;
 
@@ -25,9 +25,7 @@ impl FromStr for UpdateSubject {
             Some(id) => number(id).map(Self::Incident),
             None => number(text.strip_prefix("announcement-").unwrap_or(text)).map(Self::Announcement),
         };
-        subject.ok_or_else(|| {
-            "write the number of an announcement, such as 3, or of an incident, such as incident-3".to_owned()
-        })
+        subject.ok_or_else(|| "write an announcement's number, like 3, or an incident's, like incident-3".to_owned())
     }
 }
 

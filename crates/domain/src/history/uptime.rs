@@ -4,7 +4,7 @@ use super::super::Time;
 use super::super::health::Health;
 use super::{BotState, Incident, Observation};
 
-/// Since when the bot has been up without a break, as far as that is known: its start, or the end of the last incident if that is
+/// Since when the bot has been up continuously, as far as is known: its start or the end of the last incident, whichever is
 /// later. `None` if it is not up.
 pub fn up_since(health: &Health, incidents: &[Incident], seen: &Observation) -> Option<Time> {
     let started = Time::from_seconds(health.summary(seen.at).uptime.epoch);

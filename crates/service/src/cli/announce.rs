@@ -44,7 +44,7 @@ enum AnnounceCommand {
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// Announce maintenance ahead, with when it begins and ends.
+    /// Announce scheduled maintenance.
     Maintenance {
         /// What visitors should know, in one line of at most 200 characters.
         title: String,
@@ -58,7 +58,7 @@ enum AnnounceCommand {
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// Change when maintenance begins and ends.
+    /// Change the time of scheduled maintenance.
     Reschedule {
         /// The announcement's number, from `announce list`.
         id: u64,
@@ -69,10 +69,11 @@ enum AnnounceCommand {
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// Tell visitors how far you are with an incident or an announcement.
+    /// Post an update to an incident or an announcement.
     Update {
-        /// The announcement's number, such as 3, or the incident's, such as incident-3.
+        /// An announcement's number, like 3, or an incident's, like incident-3.
         subject: UpdateSubject,
+        /// How far you are. `resolved` ends an announcement; an incident ends by itself.
         #[arg(value_parser = phase())]
         status: UpdatePhase,
         /// What visitors should know, at most 1,000 characters; may have several lines.
@@ -248,7 +249,7 @@ fn update(update: NewUpdate, form: OutputForm, config: &ConfigFile) -> anyhow::R
         }
         UpdateOutcome::TooMany => bail!("{subject} has {MOST_UPDATES} updates, which is the limit"),
         UpdateOutcome::NotOver => bail!(
-            "{subject} isn't over: shards still don't report. It ends by itself when they do; until then, post `monitoring`"
+            "{subject} isn't over: some shards aren't reporting. It ends by itself once they do; until then, post `monitoring`"
         ),
     }
     Ok(form.one(&json!({ "subject": subject.to_string(), "status": status, "posted": at.iso8601() }), || {

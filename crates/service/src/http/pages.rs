@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api::error::ErrorCode;
+use api::incidents::happenings;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use domain::content_security_policy;
@@ -108,7 +109,7 @@ pub(super) async fn incidents_as_json(State(app): State<Arc<App>>, headers: Head
     let history = app.views.history.get().await?;
     let (made_of, now) = (vec![Arc::clone(&history) as Facts], minute_of(app.clock.now()));
     let page = (PageName::IncidentsJson, Language::English);
-    let feed = app.site.rendered.get_or_render(page, (made_of, now), || site::status::json::feed(&history, now));
+    let feed = app.site.rendered.get_or_render(page, (made_of, now), || happenings(&history, now));
     Ok(etag::respond(&feed, FOR_A_MINUTE, &headers).await.into_response())
 }
 

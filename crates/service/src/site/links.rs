@@ -1,4 +1,4 @@
-//! Addresses in an operator's text as links.
+//! Turns addresses in an operator's text into links.
 
 use maud::{Markup, html};
 
@@ -26,7 +26,7 @@ fn parts(text: &str) -> Vec<TextPart<'_>> {
         let rest = text.get(found..).unwrap_or_default();
         from = found + "http".len();
         let address = address(rest);
-        // An address begins where a word does.
+        // An address starts where a word does.
         let is_inside =
             text.get(..found).and_then(|before| before.chars().next_back()).is_some_and(char::is_alphanumeric);
         if address.is_empty() || is_inside {
@@ -44,7 +44,7 @@ fn parts(text: &str) -> Vec<TextPart<'_>> {
     parts
 }
 
-/// The address at the begin of this text, without the punctuation of the sentence around it; empty if there is none.
+/// The address at the start of this text, without the punctuation of its sentence; empty if there is none.
 fn address(text: &str) -> &str {
     let Some(host) = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")) else { return "" };
     if !host.starts_with(|letter: char| letter.is_ascii_alphanumeric() || letter == '[') {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
+use bytes::Bytes;
 use domain::Time;
 
 use super::Language;
@@ -98,11 +99,11 @@ impl<T> PageSlot<T> {
 
 impl RenderedPages {
     /// The page for these facts at this time: the cached one, or a new one.
-    pub fn get_or_render(
+    pub fn get_or_render<B: Into<Bytes>>(
         &self,
         (page, language): (PageName, Language),
         (facts, now): (Vec<Facts>, Time),
-        render: impl FnOnce() -> String,
+        render: impl FnOnce() -> B,
     ) -> Arc<TaggedBody> {
         let slot = &self.slots[page as usize][language as usize];
         slot.get_or_render(facts, now.seconds(), || {

@@ -4,7 +4,6 @@ mod announcements;
 mod atom;
 mod availability;
 mod incidents;
-pub mod json;
 mod latency;
 mod legend;
 mod lookup;

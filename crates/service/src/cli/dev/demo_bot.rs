@@ -194,7 +194,7 @@ impl DemoBot {
             let last = Heartbeat { instance, started_at, memory: 0, shard_count: SHARDS, shards };
             self.app.store.record_heartbeat(last, now.before(LONG_SILENT)).await?;
         }
-        // Before the first heartbeat, from when on a real history is recorded.
+        // Before the first heartbeat, because history is recorded from then on.
         self.add_history(now).await?;
         self.send_heartbeat(now).await?;
         let guilds = data::guilds();
@@ -208,7 +208,7 @@ impl DemoBot {
         Ok(true)
     }
 
-    /// Writes the demonstration's history, unless there is another one.
+    /// Writes the demo history, unless the store has a real one.
     async fn add_history(&self, now: Time) -> anyhow::Result<()> {
         let known = self.app.store.history().await?;
         if demo_history::is_demo(&known) || known.days.is_empty() && known.incidents.is_empty() {
@@ -218,7 +218,7 @@ impl DemoBot {
         Ok(())
     }
 
-    /// Removes the demonstration's history, if there is one, but no announcement of somebody else.
+    /// Removes the demo history, if there is one. The user's own announcements stay.
     async fn remove_history(&self) -> anyhow::Result<()> {
         let known = self.app.store.history().await?;
         if demo_history::is_demo(&known) {

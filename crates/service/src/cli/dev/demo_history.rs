@@ -1,4 +1,4 @@
-//! The demo bot's history: 90 days with two incidents, maintenance that is over and some to come. Visitors are told that it is made up.
+//! The demo bot's history: 90 days with two incidents, past maintenance and scheduled maintenance. An announcement says that it is made up.
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ const DAY: Duration = Duration::from_hours(24);
 /// How many days, with today.
 const DAYS: u32 = 90;
 
-/// The announcement that says what this is. A store whose history has it holds no other history.
+/// The announcement that says that it is made up. A history with this announcement contains no real data.
 const NOTICE: &str = "Demonstration data";
 const PAST_MAINTENANCE: &str = "Move to a larger database";
 const MAINTENANCE: &str = "Database upgrade";
 
-/// Whether a history is one of these.
+/// Whether a history is the demo bot's.
 pub(super) fn is_demo(history: &History) -> bool {
     history.announcements.iter().any(|announcement| announcement.title == NOTICE)
 }
 
-/// What is left without it: announcements that somebody else made.
+/// What remains without it: the user's own announcements and their updates.
 pub(super) fn without_demo(history: History) -> History {
     let is_demo = |title: &str| [NOTICE, PAST_MAINTENANCE, MAINTENANCE].contains(&title);
     let announcements: Vec<_> =
@@ -35,7 +35,7 @@ pub(super) fn without_demo(history: History) -> History {
     History { announcements, updates, ..History::default() }
 }
 
-/// The history up to this moment, with what is left of another one.
+/// The history up to this moment, added to what `without_demo` left.
 pub(super) fn history(left: History, now: Time) -> History {
     let announced = left.announcements.first().map_or(0, |newest| newest.id);
     let told = left.updates.last().map_or(0, |newest| newest.id);
@@ -56,8 +56,8 @@ pub(super) fn history(left: History, now: Time) -> History {
             announcement(
                 announced + 3,
                 NOTICE,
-                "These 90 days, their incidents and the maintenance are made up, to show what this page can do. They are \
-                 gone once your bot reports.",
+                "The 90 days of history, the incidents and the maintenance are made up to show what this page can do. They \
+                 disappear with your bot's first report.",
                 (now, None, None),
             ),
             announcement(
@@ -87,7 +87,7 @@ fn minutes(now: Time) -> Vec<Minute> {
         let begins = first.after(MINUTE * index);
         let hour = f64::from(saturating::to_u32(begins.since(day_of(begins)).as_secs())) / 3_600.0;
         let wave = ((hour - 14.0) / 24.0 * std::f64::consts::TAU).cos();
-        // The same for the same minute, but without a pattern that one sees.
+        // Always the same for a minute, without a visible pattern.
         let jitter = f64::from(saturating::to_u32(begins.seconds() / 60 * 2_654_435_761 % 97)) / 97.0;
         Minute { begins, state: BotState::Up, latency: Some(44.0 + 9.0 * wave + 6.0 * jitter) }
     };

@@ -1,4 +1,4 @@
-//! Announcements and maintenance that visitors should know about now, and the updates to whatever happens.
+//! Current announcements and maintenance, and updates to incidents and announcements.
 
 use domain::Time;
 use domain::history::announcement::AnnouncementState;
@@ -13,28 +13,28 @@ use crate::site::layout::PageFrame;
 use crate::site::links::linked;
 use crate::site::words::Words;
 
-/// How many announcements that hold are shown.
-const MOST_HOLDING: usize = 5;
+/// How many current announcements the status page shows.
+const MOST_CURRENT: usize = 5;
 /// How many of them the home page shows.
 const MOST_AT_HOME: usize = 3;
-/// How many updates to one thing are shown, newest first.
+/// How many updates to one incident or announcement are shown.
 const MOST_UPDATES: usize = 10;
 
-/// Announcements that hold, then maintenance to come, in the order in which it does.
-fn holding(history: &History, now: Time) -> Vec<&Announcement> {
+/// Current announcements: maintenance in progress first, then the others, then scheduled maintenance, soonest first.
+fn current(history: &History, now: Time) -> Vec<&Announcement> {
     let order = |announcement: &Announcement| match announcement.state(now) {
         AnnouncementState::InProgress => Some((0, 0)),
         AnnouncementState::Active => Some((1, 0)),
         AnnouncementState::Scheduled => Some((2, announcement.window.map_or(0, |window| window.begins.millis()))),
         AnnouncementState::Cancelled | AnnouncementState::Over => None,
     };
-    let mut holding: Vec<_> =
+    let mut current: Vec<_> =
         history.announcements.iter().filter_map(|found| order(found).map(|order| (order, found))).collect();
-    holding.sort_by_key(|(order, _)| *order);
-    holding.into_iter().map(|(_, announcement)| announcement).collect()
+    current.sort_by_key(|(order, _)| *order);
+    current.into_iter().map(|(_, announcement)| announcement).collect()
 }
 
-/// What it is, if it is more than an announcement: "Scheduled".
+/// The state of maintenance: "Scheduled".
 fn chip(words: &Words, announcement: &Announcement, now: Time) -> Markup {
     let state = announcement.state(now);
     html! {
@@ -56,13 +56,13 @@ fn window(words: &Words, announcement: &Announcement, now: Time) -> Markup {
 }
 
 impl StatusPage<'_> {
-    /// Announcements that hold, before everything else.
+    /// Current announcements, before everything else.
     pub(super) fn announcements(&self) -> Markup {
-        let holding = holding(self.facts.history, self.facts.now);
+        let current = current(self.facts.history, self.facts.now);
         html! {
-            @if !holding.is_empty() {
+            @if !current.is_empty() {
                 section class="announcements" aria-label=(self.words().status.announcements) {
-                    @for announcement in holding.into_iter().take(MOST_HOLDING) { (self.announcement(announcement)) }
+                    @for announcement in current.into_iter().take(MOST_CURRENT) { (self.announcement(announcement)) }
                 }
             }
         }
@@ -82,7 +82,7 @@ impl StatusPage<'_> {
         }
     }
 
-    /// The updates to something, newest first.
+    /// The updates to an incident or an announcement, newest first.
     pub(super) fn updates(&self, subject: UpdateSubject) -> Markup {
         let words = self.words();
         let mut updates: Vec<&Update> = self.facts.history.updates_of(subject).collect();
@@ -106,13 +106,13 @@ impl StatusPage<'_> {
     }
 }
 
-/// Announcements that hold, on the home page: what it is about, and where the rest is.
+/// Current announcements on the home page: titles that link to the status page.
 pub(in crate::site) fn at_home(frame: &PageFrame<'_>, history: &History, now: Time) -> Markup {
-    let (words, holding) = (frame.words(), holding(history, now));
+    let (words, current) = (frame.words(), current(history, now));
     html! {
-        @if !holding.is_empty() {
+        @if !current.is_empty() {
             section class="announcements" aria-label=(words.status.announcements) {
-                @for announcement in holding.into_iter().take(MOST_AT_HOME) {
+                @for announcement in current.into_iter().take(MOST_AT_HOME) {
                     @let address = frame.site.path(&format!("/site/status#announcement-{}", announcement.id));
                     article class="card announcement short" {
                         h2 { a href=(address) { bdi { (announcement.title) } } (chip(words, announcement, now)) }

@@ -19,7 +19,7 @@ pub fn feed(site: &Site, language: Language, history: &History, now: Time) -> St
     let mut entries: Vec<Happening<'_>> =
         incidents.chain(history.announcements.iter().map(Happening::Announcement)).collect();
     let updated = |entry: &Happening<'_>| updated(history, *entry, now);
-    entries.sort_by_key(|entry| std::cmp::Reverse(updated(entry)));
+    entries.sort_by_cached_key(|entry| std::cmp::Reverse(updated(entry)));
     entries.truncate(MOST);
     // An empty feed is as old as the build.
     let last = entries.first().map_or(site.built, updated);

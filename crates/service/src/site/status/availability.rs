@@ -1,5 +1,5 @@
-//! Availability over 90 days: a bar for each day, in three rows of 30, so that it can be read on a phone. Before the first day of
-//! which something is known, there are no rows, and only marks for the rest of its row.
+//! Availability over 90 days: a bar for each day, in three rows of 30, so that it can be read on a phone. The chart starts with the
+//! row of the first recorded day; earlier days in that row are small marks.
 
 use std::fmt::Write as _;
 
@@ -141,7 +141,7 @@ impl StatusPage<'_> {
 struct Bars {
     /// Covers the hatched background, except where there is no data.
     background: String,
-    /// A mark for each day before the first of which something is known.
+    /// A mark for each day before the first recorded one.
     before: String,
     up: String,
     partial: String,

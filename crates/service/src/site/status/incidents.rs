@@ -45,7 +45,7 @@ impl Happening<'_> {
         match self {
             Self::Incident(incident) => incident.ended,
             Self::Announcement(announcement) => {
-                // Maintenance that is planned has an end, too, and it is shown as planned if it was called off.
+                // Scheduled maintenance has an end too; cancelled maintenance is shown as it was planned.
                 let planned = announcement.window.map(|window| window.ends);
                 let ended = announcement.over_since(now).filter(|ended| *ended >= self.began());
                 ended.or(planned)

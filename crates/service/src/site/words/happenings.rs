@@ -4,7 +4,7 @@ use domain::history::announcement::AnnouncementState;
 use domain::history::update::UpdatePhase;
 
 pub(in crate::site) struct HappeningWords {
-    /// What an announcement is, or what has become of it.
+    /// An announcement's state, as a short label.
     pub(in crate::site) state: fn(AnnouncementState) -> &'static str,
     pub(in crate::site) maintenance: &'static str,
     pub(in crate::site) updates: &'static str,
@@ -32,9 +32,9 @@ pub(super) const EN: HappeningWords = HappeningWords {
         UpdatePhase::Monitoring => "Monitoring",
         UpdatePhase::Resolved => "Resolved",
     },
-    as_json: "The same as JSON",
+    as_json: "Incidents as JSON",
     recorded_since: |day| format!("Recorded since {day}."),
-    not_recorded: "Not recorded yet",
+    not_recorded: "Before recording started",
 };
 
 pub(super) const DE: HappeningWords = HappeningWords {
@@ -46,15 +46,15 @@ pub(super) const DE: HappeningWords = HappeningWords {
         AnnouncementState::Over => "Beendet",
     },
     maintenance: "Wartung",
-    updates: "Neuigkeiten",
+    updates: "Updates",
     phase: |phase| match phase {
         UpdatePhase::Investigating => "Wird untersucht",
         UpdatePhase::Identified => "Ursache gefunden",
         UpdatePhase::Monitoring => "Wird beobachtet",
         UpdatePhase::Resolved => "Behoben",
     },
-    as_json: "Dasselbe als JSON",
+    as_json: "Störungen als JSON",
     // A month may end with a full stop of its own.
-    recorded_since: |day| format!("Erfasst seit dem {}.", day.trim_end_matches('.')),
-    not_recorded: "Noch nicht erfasst",
+    recorded_since: |day| format!("Aufgezeichnet seit {}.", day.trim_end_matches('.')),
+    not_recorded: "Vor Beginn der Aufzeichnung",
 };
