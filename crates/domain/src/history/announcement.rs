@@ -129,11 +129,10 @@ impl Announcement {
     pub fn state(&self, now: Time) -> AnnouncementState {
         match (self.window, self.ended) {
             (Some(window), Some(ended)) if ended < window.begins => AnnouncementState::Cancelled,
-            (_, Some(_)) => AnnouncementState::Over,
             (Some(window), None) if now < window.begins => AnnouncementState::Scheduled,
             (Some(window), None) if now < window.ends => AnnouncementState::InProgress,
-            (Some(_), None) => AnnouncementState::Over,
             (None, None) => AnnouncementState::Active,
+            (_, Some(_)) | (Some(_), None) => AnnouncementState::Over,
         }
     }
 
