@@ -233,7 +233,7 @@ async fn the_first_run_shows_90_days_of_demonstration_data_until_a_bot_reports()
         assert!(availability.contains("(90 days)") && !availability.contains("Recorded since"), "{availability}");
         // Today may have just begun.
         assert!(availability.matches(": no data</title>").count() <= 1, "{availability}");
-        assert!(availability.contains("99.89% uptime"), "{availability}");
+        assert!(availability.contains("99.94% uptime"), "{availability}");
         let incidents = section(&shown, "incidents");
         for said in ["All shards were down", "1 of 2 shards was down", "<strong>Identified</strong>", "Maintenance · "]
         {

@@ -42,7 +42,7 @@ pub(super) fn history(left: History, now: Time) -> History {
     let today = day_of(now);
     let ago = |days: u32, hours: u32| today.before(DAY * days).after(HOUR * hours);
     let outage = (ago(61, 3), ago(61, 3).after(MINUTE * 47));
-    let partial = (ago(9, 17), ago(9, 17).after(MINUTE * 83));
+    let partial = (ago(9, 17), ago(9, 17).after(MINUTE * 26));
     let past_window = MaintenanceWindow { begins: ago(33, 2), ends: ago(33, 4) };
     let window = MaintenanceWindow { begins: ago(0, 20).after(DAY * 3), ends: ago(0, 21).after(DAY * 3) };
     History {
@@ -171,7 +171,7 @@ mod tests {
             assert_eq!(history.minutes[1_439].begins, minute_of(now).before(MINUTE));
             let down: u32 = history.days.iter().map(|day| day.down).sum();
             let partial: u32 = history.days.iter().map(|day| day.partial).sum();
-            assert_eq!((down, partial), (47, 83));
+            assert_eq!((down, partial), (47, 26));
             assert!(history.days[..89].iter().all(|day| day.up + day.partial + day.down == 1_440));
             let today = &history.days[89];
             assert_eq!(u64::from(today.up), minute_of(now).since(today.begins).as_secs() / 60);

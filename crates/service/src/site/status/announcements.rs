@@ -17,6 +17,8 @@ use crate::site::words::Words;
 const MOST_CURRENT: usize = 5;
 /// How many of them the home page shows.
 const MOST_AT_HOME: usize = 3;
+/// How many characters of an announcement's text the home page shows.
+const MOST_LETTERS_AT_HOME: usize = 160;
 /// How many updates to one incident or announcement are shown.
 const MOST_UPDATES: usize = 10;
 
@@ -117,9 +119,36 @@ pub(in crate::site) fn at_home(frame: &PageFrame<'_>, history: &History, now: Ti
                     article class="card announcement short" {
                         h2 { a href=(address) { bdi { (announcement.title) } } (chip(words, announcement, now)) }
                         (window(words, announcement, now))
+                        @if announcement.window.is_none() && !announcement.text.is_empty() {
+                            p class="quiet" dir="auto" { (beginning(&announcement.text)) }
+                        }
                     }
                 }
             }
         }
+    }
+}
+
+/// The first words of a text.
+fn beginning(text: &str) -> String {
+    if text.chars().count() <= MOST_LETTERS_AT_HOME {
+        return text.to_owned();
+    }
+    let cut: String = text.chars().take(MOST_LETTERS_AT_HOME).collect();
+    let words = cut.rsplit_once(char::is_whitespace).map_or(cut.as_str(), |(words, _)| words);
+    format!("{}…", words.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_cut_after_a_word() {
+        assert_eq!(beginning("Short."), "Short.");
+        let long = "word ".repeat(100);
+        let cut = beginning(&long);
+        assert!(cut.chars().count() <= MOST_LETTERS_AT_HOME && cut.ends_with("word…"), "{cut}");
+        assert_eq!(beginning(&"ä".repeat(200)).chars().count(), MOST_LETTERS_AT_HOME + 1);
     }
 }
