@@ -11,6 +11,7 @@ pub mod examples;
 pub mod feed;
 pub mod feedback;
 pub mod guilds;
+pub mod incidents;
 pub mod live;
 pub mod me;
 pub mod picture;

@@ -1,11 +1,16 @@
 //! The bot's history: minutes and days up to a limit, incidents, and the operator's announcements. [`observation`] is the bot's
-//! state at a moment, [`recording`] what is written about it, [`announcement`] what an operator may write.
+//! state at a moment, [`recording`] what is written about it, [`uptime`] how long it has been up, [`announcement`] and [`update`] what
+//! an operator may write.
 
 pub mod announcement;
 pub mod observation;
 pub mod recording;
+pub mod update;
+pub mod uptime;
 
 use super::Time;
+use announcement::MaintenanceWindow;
+use update::{Update, UpdateSubject};
 
 pub use observation::{Observation, observe};
 
@@ -20,6 +25,15 @@ pub struct History {
     pub incidents: Vec<Incident>,
     /// Announcements, newest first.
     pub announcements: Vec<Announcement>,
+    /// Updates to these incidents and announcements, oldest first.
+    pub updates: Vec<Update>,
+}
+
+impl History {
+    /// The updates to an incident or an announcement, oldest first.
+    pub fn updates_of(&self, subject: UpdateSubject) -> impl DoubleEndedIterator<Item = &Update> {
+        self.updates.iter().filter(move |update| update.subject == subject)
+    }
 }
 
 /// The bot's state in one minute.
@@ -94,4 +108,6 @@ pub struct Announcement {
     pub posted: Time,
     /// When it was marked as over; `None` while it is active.
     pub ended: Option<Time>,
+    /// When it happens, if it is maintenance.
+    pub window: Option<MaintenanceWindow>,
 }

@@ -53,6 +53,9 @@ pub const MOST_INCIDENTS: u32 = 500;
 /// How many announcements are kept; more of them displace the oldest.
 pub const MOST_ANNOUNCEMENTS: u32 = 100;
 
+/// How many updates an incident or an announcement may have.
+pub const MOST_UPDATES: u32 = 50;
+
 /// How many sessions, claims and the like one step of a sweep removes: few enough that a sign-in need not wait for it.
 pub const SWEEP_BATCH: usize = 500;
 

@@ -48,6 +48,46 @@ impl Time {
         format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
     }
 
+    /// A time in ISO 8601, to the minute or to the second, in UTC or with an offset: `2026-11-15T23:17Z`, `2026-11-15T23:17:00+01:00`.
+    pub fn from_iso8601(text: &str) -> Option<Self> {
+        let (date, rest) = text.split_once(['T', 't', ' '])?;
+        let [year, month, day] = numbers(date, '-')?;
+        let zone = rest.find(['Z', 'z', '+', '-'])?;
+        let (clock, zone) = rest.split_at_checked(zone)?;
+        let clock = if clock.len() == 5 { format!("{clock}:00") } else { clock.to_owned() };
+        let [hour, minute, second] = numbers(&clock, ':')?;
+        let offset = match zone {
+            "Z" | "z" => 0,
+            _ => {
+                let [hours, minutes] = numbers(zone.get(1..)?, ':')?;
+                let seconds =
+                    i64::try_from(hours * 3_600 + minutes * 60).ok().filter(|_| hours < 24 && minutes < 60)?;
+                if zone.starts_with('-') { -seconds } else { seconds }
+            }
+        };
+        if !(1970..=9999).contains(&year)
+            || !(1..=12).contains(&month)
+            || day == 0
+            || hour > 23
+            || minute > 59
+            || second > 59
+        {
+            return None;
+        }
+        // As in `iso8601`: years that begin on 1 March.
+        let year_from_march = year - u64::from(month <= 2);
+        let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+        let days =
+            year_from_march * 365 + year_from_march / 4 - year_from_march / 100 + year_from_march / 400 + day_of_year;
+        let seconds = days.checked_sub(719_468)? * 86_400 + hour * 3_600 + minute * 60 + second;
+        let utc = Self::from_seconds(seconds);
+        // A day that its month does not have comes out as another one.
+        if !utc.iso8601().starts_with(date) {
+            return None;
+        }
+        seconds.checked_add_signed(-offset).map(Self::from_seconds)
+    }
+
     /// How long after `earlier` this is; zero if it isn't.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
@@ -70,6 +110,17 @@ impl Time {
     }
 }
 
+/// This many numbers of two digits, the first of a date of four, between separators.
+fn numbers<const N: usize>(text: &str, separator: char) -> Option<[u64; N]> {
+    let number = |(index, part): (usize, &str)| {
+        let digits = if index == 0 && separator == '-' { 4 } else { 2 };
+        let is_number = part.len() == digits && part.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| part.parse().ok()).flatten()
+    };
+    let numbers: Option<Vec<u64>> = text.split(separator).enumerate().map(number).collect();
+    numbers?.try_into().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,5 +140,40 @@ mod tests {
             assert_eq!(Time::from_seconds(seconds).iso8601(), text);
         }
         assert!(Time::from_millis(u64::MAX).iso8601().ends_with('Z'));
+    }
+
+    #[test]
+    fn times_are_read_as_iso_8601() {
+        for seconds in [0, 951_782_399, 951_782_400, 951_868_800, 1_735_689_599, 4_107_542_400, 253_402_300_799] {
+            let time = Time::from_seconds(seconds);
+            assert_eq!(Time::from_iso8601(&time.iso8601()), Some(time));
+        }
+        for (text, expected) in [
+            ("2026-11-15T23:17Z", Some("2026-11-15T23:17:00Z")),
+            ("2026-11-15 23:17z", Some("2026-11-15T23:17:00Z")),
+            ("2026-11-15T23:17:30+01:00", Some("2026-11-15T22:17:30Z")),
+            ("2026-11-15T23:17-05:30", Some("2026-11-16T04:47:00Z")),
+            ("2024-02-29T00:00Z", Some("2024-02-29T00:00:00Z")),
+            ("2026-02-29T00:00Z", None),
+            ("2026-04-31T00:00Z", None),
+            ("2026-13-01T00:00Z", None),
+            ("2026-00-01T00:00Z", None),
+            ("2026-11-15T24:00Z", None),
+            ("2026-11-15T23:60Z", None),
+            ("2026-11-15T23:17", None),
+            ("2026-11-15", None),
+            ("2026-11-15T23Z", None),
+            ("26-11-15T23:17Z", None),
+            ("+026-11-15T23:17Z", None),
+            ("2026-11-15T23:17+25:00", None),
+            ("1969-12-31T23:17Z", None),
+            ("1970-01-01T00:00+01:00", None),
+            ("tomorrow", None),
+            ("", None),
+            ("2026-11-15T23:17Zé", None),
+            ("ééTéZ", None),
+        ] {
+            assert_eq!(Time::from_iso8601(text).map(Time::iso8601).as_deref(), expected, "{text}");
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use domain::feed::InstanceName;
 use domain::history::BotState;
+use domain::history::update::UpdatePhase;
 use domain::{ListedGuild, Permission, PermissionSet, Picture, SessionId, Snowflake, Time, User};
 use runtime::clock::Clock;
 use serde::Serialize;
@@ -65,6 +66,7 @@ column!(Time, i64, |time: &Self| integer(time.millis()), |millis: i64| Some(Self
 column!(Picture, String, |picture: &Self| picture.stored().to_owned(), |text: String| Some(text.into()));
 column!(SessionId, String, |id: &Self| id.as_str().to_owned(), |text: String| Self::parse(&text));
 column!(BotState, String, |state: &Self| state.name().to_owned(), |name: String| Self::parse(&name));
+column!(UpdatePhase, String, |phase: &Self| phase.name().to_owned(), |name: String| Self::parse(&name));
 column!(InstanceName, String, |name: &Self| name.as_str().to_owned(), |text: String| Self::parse(&text));
 
 impl<T: Column> Column for Option<T> {

@@ -2,8 +2,9 @@
 
 use async_trait::async_trait;
 use domain::Time;
-use domain::history::announcement::Notice;
+use domain::history::announcement::{MaintenanceWindow, Notice};
 use domain::history::recording::IncidentStep;
+use domain::history::update::{NewUpdate, UpdateOutcome};
 use domain::history::{History, Minute, Observation};
 
 use super::Result;
@@ -27,7 +28,13 @@ pub trait HistoryStore: Send + Sync + 'static {
     async fn announce(&self, notice: Notice, now: Time) -> Result<u64>;
     /// Marks an announcement as over; `false` if there is no active one with this number.
     async fn end_announcement(&self, id: u64, now: Time) -> Result<bool>;
-    /// Removes an announcement; `false` if there is none with this number.
+    /// Reschedules maintenance; `false` if there is none with this number, or it is marked as over.
+    async fn reschedule_announcement(&self, id: u64, window: MaintenanceWindow) -> Result<bool>;
+    /// Posts an update to an incident or an announcement. `Resolved` also marks an announcement as over.
+    async fn update_happening(&self, update: NewUpdate, now: Time) -> Result<UpdateOutcome>;
+    /// Replaces the whole history. The demo bot uses this.
+    async fn replace_history(&self, history: History) -> Result<()>;
+    /// Removes an announcement and its updates; `false` if there is none with this number.
     async fn remove_announcement(&self, id: u64) -> Result<bool>;
 }
 

@@ -113,7 +113,7 @@ async fn the_printed_document_is_the_served_one() {
 
 #[tokio::test]
 async fn the_help_of_every_command_reads_well() {
-    let commands: [&[&str]; 36] = [
+    let commands: [&[&str]; 40] = [
         &[],
         &["serve"],
         &["dev"],
@@ -133,6 +133,10 @@ async fn the_help_of_every_command_reads_well() {
         &["feedback", "import"],
         &["announce"],
         &["announce", "list"],
+        &["announce", "maintenance"],
+        &["announce", "reschedule"],
+        &["announce", "update"],
+        &["announce", "incidents"],
         &["announce", "end"],
         &["announce", "remove"],
         &["users"],

@@ -65,10 +65,10 @@ async fn minutes_and_incidents_survive_a_restart() {
     passes(&app, None, 60).await;
     assert_eq!(history(&app).await.incidents, [], "it has been silent for a minute only");
     passes(&app, None, 60).await;
-    assert_eq!(minutes(&app).await, [(0, Up), (60, Up), (120, Up), (180, Down)]);
+    assert_eq!(minutes(&app).await, [(0, Up), (60, Up), (120, Down), (180, Down)]);
     let open = Incident { id: 1, worst: Down, began: at(120), ended: None, shards: 2, shard_count: 2 };
     assert_eq!(history(&app).await.incidents, std::slice::from_ref(&open));
-    assert_eq!(history(&app).await.days, [today(3, 0, 1)]);
+    assert_eq!(history(&app).await.days, [today(2, 0, 2)]);
 
     let before = history(&app).await;
     let app = app.restarted(&[]).await;
@@ -83,7 +83,7 @@ async fn minutes_and_incidents_survive_a_restart() {
     assert_eq!(history(&app).await.incidents, std::slice::from_ref(&over));
     passes(&app, Some(&bot), 120).await;
     assert_eq!(history(&app).await.incidents, [over]);
-    assert_eq!(history(&app).await.days, [today(6, 0, 1)]);
+    assert_eq!(history(&app).await.days, [today(4, 0, 3)]);
 }
 
 #[tokio::test]
@@ -164,7 +164,7 @@ async fn two_replicas_count_a_minute_once_and_both_see_it() {
     }
     for app in [&here, &there] {
         eventually("it sees all of it", async || minutes(app).await.len() == 7).await;
-        assert_eq!(history(app).await.days, [today(6, 0, 1)]);
+        assert_eq!(history(app).await.days, [today(5, 0, 2)]);
         assert_eq!(history(app).await.incidents.len(), 1);
     }
     // One of them stops, and the other one continues.
@@ -235,6 +235,84 @@ async fn what_is_announced_is_seen_by_the_running_service() {
 
     let (_, audit) = said(&config, &["audit"]).await;
     for command in ["announce 1", "announce 2", "announce end 1", "announce remove 2"] {
+        assert!(audit.contains(command), "{audit}");
+    }
+}
+
+#[tokio::test]
+async fn maintenance_and_updates_are_commands() {
+    let (app, _) = watched().await;
+    passes(&app, None, 120).await;
+    let config = config_file(&app.folder, &app.sandbox, "");
+    let announce = async |arguments: &[&str]| said(&config, &[&["announce"], arguments].concat()).await;
+    // Commands read the real clock.
+    let in_days = |days: u64| {
+        let now = runtime::clock::Clock::system().now();
+        now.after(Duration::from_hours(24 * days)).iso8601()
+    };
+    let (begins, ends, later) = (in_days(2), in_days(3), in_days(4));
+    let (code, text) =
+        announce(&["maintenance", "Move", "--begins", &begins, "--ends", &ends, "--text", "Slow."]).await;
+    let posted = "Announcement 1 is posted. To call it off or end it early: bot-companion announce end 1\n";
+    assert_eq!((code, text.as_str()), (0, posted));
+    let (code, text) = announce(&["reschedule", "1", "--begins", &begins, "--ends", &later]).await;
+    assert_eq!((code, text), (0, format!("Maintenance 1 is now from {begins} to {later}.\n")));
+    let window = async || history(&app).await.announcements.first().and_then(|first| first.window);
+    eventually("the service notices", async || window().await.is_some_and(|window| window.ends.iso8601() == later))
+        .await;
+    let (_, listed) = announce(&["list"]).await;
+    assert!(listed.contains(&format!("from {begins} to {later}  Move")), "{listed}");
+
+    let (code, listed) = announce(&["incidents"]).await;
+    assert!(
+        code == 0 && listed.starts_with("incident-1  began ") && listed.contains("ongoing  down  2 of 2 shards"),
+        "{listed}"
+    );
+    let (code, text) = announce(&["update", "incident-1", "identified", "--text", "A full disk."]).await;
+    assert_eq!((code, text.as_str()), (0, "The update to incident-1 is posted.\n"));
+    assert_eq!(announce(&["update", "1", "monitoring"]).await.0, 0);
+    eventually("the service notices", async || history(&app).await.updates.len() == 2).await;
+    let (_, listed) = announce(&["incidents", "--json"]).await;
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(
+        (&listed[0]["updates"][0]["status"], &listed[0]["updates"][0]["text"]),
+        (&json!("identified"), &json!("A full disk."))
+    );
+    let (_, listed) = announce(&["list", "--json"]).await;
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!((&listed[0]["ends"], &listed[0]["updates"][0]["status"]), (&json!(later), &json!("monitoring")));
+
+    for (arguments, code, problem) in [
+        (vec!["update", "incident-1", "resolved"], 1, "incident-1 isn't over: some shards aren't reporting"),
+        (vec!["update", "incident-7", "resolved"], 1, "there is no incident-7; see `bot-companion announce list`"),
+        (vec!["update", "7", "resolved"], 1, "there is no announcement-7"),
+        (vec!["update", "x", "resolved"], 64, "like incident-3"),
+        (vec!["update", "1", "fixed"], 64, "[possible values: investigating, identified, monitoring, resolved]"),
+        (vec!["reschedule", "7", "--begins", &begins, "--ends", &ends], 1, "there is no active maintenance 7"),
+        (vec!["maintenance", "x", "--begins", &ends, "--ends", &begins], 64, "--ends must be later than --begins"),
+        (vec!["maintenance", "x", "--begins", "tomorrow", "--ends", &ends], 64, "2026-11-20T20:00Z"),
+        (
+            vec!["maintenance", "x", "--begins", "2020-01-01T00:00Z", "--ends", "2020-01-01T01:00Z"],
+            64,
+            "must be in the future",
+        ),
+        (vec!["maintenance", "x"], 64, "--begins <TIME>"),
+    ] {
+        let (found, text) = announce(&arguments).await;
+        assert!(found == code && text.contains(problem), "{arguments:?}: {found} {text}");
+    }
+    assert_eq!(announce(&["update", "1", "resolved", "--text", "Done early."]).await.0, 0);
+    eventually("the service notices", async || {
+        history(&app).await.announcements.first().is_some_and(|first| first.ended.is_some())
+    })
+    .await;
+    let (_, audit) = said(&config, &["audit"]).await;
+    for command in [
+        "announce maintenance 1",
+        "announce reschedule 1",
+        "announce update incident-1 identified",
+        "announce update announcement-1 resolved",
+    ] {
         assert!(audit.contains(command), "{audit}");
     }
 }

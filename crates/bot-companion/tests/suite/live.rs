@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use domain::Change;
+use domain::history::announcement::Notice;
 use http::Method;
 use provider::idp::Endpoint;
 use provider::sandbox::people::OWNER;
@@ -93,6 +94,15 @@ async fn a_bot_that_comes_or_goes_is_told_at_once_and_its_heartbeats_are_not() {
     heard(&app, &mut stream, "status").await;
     // Nothing is written when a bot falls silent.
     app.clock.advance(90 * SECOND);
+    heard(&app, &mut stream, "status").await;
+}
+
+#[tokio::test]
+async fn an_announcement_is_a_reason_to_read_the_status_again() {
+    let app = TestApp::start().await;
+    let mut stream = listening(&app.anon(), "/live", &PUBLIC).await;
+    app.app.store.announce(Notice::new("Slow", "").unwrap(), app.clock.now()).await.unwrap();
+    app.clock.advance(15 * SECOND);
     heard(&app, &mut stream, "status").await;
 }
 

@@ -390,13 +390,14 @@ fn no_two_types_share_a_name() {
 
 /// The schema's migrations with their checksums (CRC-32). New ones are added here; released ones are never edited, because
 /// existing databases were created by them.
-const MIGRATIONS: [(&str, u32); 14] = [
+const MIGRATIONS: [(&str, u32); 16] = [
     ("postgres/migrations/0001_start.sql", 0x7401_22E5),
     ("postgres/migrations/0002_instances.sql", 0xAF74_ECE6),
     ("postgres/migrations/0003_revocations.sql", 0x5F95_5BB7),
     ("postgres/migrations/0004_stats.sql", 0xD413_CAC3),
     ("postgres/migrations/0005_upkeep.sql", 0x260C_6D8C),
     ("postgres/migrations/0006_history.sql", 0x5E71_CEE3),
+    ("postgres/migrations/0007_updates.sql", 0x3172_3718),
     ("sqlite/migrations/0001_start.sql", 0xA259_8A0E),
     ("sqlite/migrations/0002_feed.sql", 0x89F4_6194),
     ("sqlite/migrations/0003_refresh.sql", 0xDDAB_1F6B),
@@ -405,6 +406,7 @@ const MIGRATIONS: [(&str, u32); 14] = [
     ("sqlite/migrations/0006_stats.sql", 0x6F85_D953),
     ("sqlite/migrations/0007_upkeep.sql", 0x692C_A67B),
     ("sqlite/migrations/0008_history.sql", 0x0DA5_613F),
+    ("sqlite/migrations/0009_updates.sql", 0xD9BE_8A93),
 ];
 
 #[test]

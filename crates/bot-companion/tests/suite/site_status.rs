@@ -12,24 +12,24 @@ use crate::harness::{Client, Disk, START, TestApp, Wire, eventually, instance, r
 
 const HOSTILE: &str = "<img src=x onerror=alert(1)> \u{202e}&quot; ]]> 🎩";
 
-async fn status(app: &TestApp) -> String {
+pub(crate) async fn status(app: &TestApp) -> String {
     page(&app.anon(), "/site/status").await
 }
 
-async fn page(client: &Client, path: &str) -> String {
+pub(crate) async fn page(client: &Client, path: &str) -> String {
     let answer = client.get(path).await;
     assert_eq!((answer.status, answer.header("content-type")), (200, "text/html; charset=utf-8"), "{}", answer.text());
     answer.text()
 }
 
 /// What is between the first of these two texts and the next of the second.
-fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
+pub(crate) fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     let rest = text.split_once(from).unwrap_or_else(|| panic!("no {from} in {text}")).1;
     rest.split_once(to).unwrap_or_else(|| panic!("no {to} after {from} in {text}")).0
 }
 
 /// The page with its times as a visitor without JavaScript reads them.
-fn read_times(page: &str) -> String {
+pub(crate) fn read_times(page: &str) -> String {
     let mut parts = page.split("<time ");
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -43,19 +43,19 @@ fn read_times(page: &str) -> String {
 }
 
 /// The section that is named by this id.
-fn section<'a>(page: &'a str, id: &str) -> &'a str {
+pub(crate) fn section<'a>(page: &'a str, id: &str) -> &'a str {
     between(page, &format!("aria-labelledby=\"{id}\">"), "</section>")
 }
 
 /// Lets time pass while the recorder watches.
-async fn watched(app: &TestApp, seconds: u64) {
+pub(crate) async fn watched(app: &TestApp, seconds: u64) {
     for _ in 0..seconds / 30 {
         app.clock.advance(Duration::from_secs(30));
         app.app.recorder.record().await;
     }
 }
 
-async fn announce(app: &TestApp, title: &str, text: &str) -> u64 {
+pub(crate) async fn announce(app: &TestApp, title: &str, text: &str) -> u64 {
     app.app.store.announce(Notice::new(title, text).unwrap(), app.clock.now()).await.unwrap()
 }
 
@@ -373,11 +373,15 @@ async fn the_charts_show_what_is_known_and_nothing_unknown_as_down() {
     assert_eq!(latency.matches("<tr>").count(), 25);
     let availability = section(&shown, "availability");
     assert!(availability.contains("99.98% uptime over the recorded period (60 days)."), "{availability}");
-    assert_eq!(availability.matches("class=\"hit\"").count(), 90);
-    assert_eq!(availability.matches("<tr>").count(), 91);
-    assert!(availability.contains("18 Oct to 16 Nov: 99.30% uptime</title>"), "{availability}");
-    // Of 29 of the 90 days, and of today, nothing is known; one has a part that is down.
-    assert_eq!(availability.matches(": no data</title>").count(), 30);
+    assert!(availability.contains("(60 days). Recorded since 16 Nov."), "{availability}");
+    // The 60 days, today, and what is before them in their row.
+    assert_eq!(availability.matches("class=\"hit\"").count(), 62);
+    assert_eq!(availability.matches("<tr>").count(), 62);
+    assert!(availability.contains("<title id=\"days-0\">16 Nov: 99.30% uptime</title>"), "{availability}");
+    assert!(availability.contains("17 Nov to 16 Dec: 100% uptime</title>"), "{availability}");
+    // Of today nothing is known; one day has a part that is down.
+    assert_eq!(availability.matches(": no data</title>").count(), 1);
+    assert_eq!(availability.matches("<title>Before recording started</title>").count(), 1);
     let down: Vec<&str> = availability.split("class=\"down\" d=\"").skip(1).collect();
     assert_eq!(down.iter().filter(|path| !path.starts_with('"')).count(), 1, "{availability}");
 }
@@ -428,7 +432,7 @@ async fn the_feed_of_incidents_is_atom_with_links_that_lead_somewhere_or_none() 
 }
 
 /// Panics unless every tag is closed in order and every `&` starts a valid XML entity.
-fn well_formed(xml: &str) {
+pub(crate) fn well_formed(xml: &str) {
     let body = xml.strip_prefix("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n").expect(xml);
     let mut open = Vec::new();
     for part in body.split('<').skip(1) {

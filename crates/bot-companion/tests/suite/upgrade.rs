@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use domain::Time;
+use domain::history::announcement::{MaintenanceWindow, Notice};
+use domain::history::update::{NewUpdate, UpdateOutcome, UpdatePhase, UpdateSubject};
 use flate2::read::GzDecoder;
 use provider::idp::Endpoint;
 use provider::sandbox::people::{HARBOUR, OWNER};
@@ -96,6 +98,27 @@ async fn an_older_store_keeps_every_row_and_answers_as_before() {
     let blocked = app.sign_in(&app.sandbox.issue_code("newcomer")).await;
     assert_eq!(blocked.status, 403, "who was blocked stays blocked: {}", blocked.text());
     assert!(app.anon().get("/site/status").await.text().contains("We have moved"), "announcements stay");
+}
+
+#[tokio::test]
+async fn what_an_older_store_announced_gets_updates_and_new_maintenance_has_a_window() {
+    let (app, _) = upgraded().await;
+    let (store, now) = (&app.app.store, app.clock.now());
+    let old = store.history().await.unwrap();
+    let moved = old.announcements.iter().find(|announcement| announcement.title == "We have moved").unwrap();
+    assert_eq!((moved.window, old.updates.len()), (None, 0));
+    let subject = UpdateSubject::Announcement(moved.id);
+    let update = NewUpdate::new(subject, UpdatePhase::Monitoring, "All is quiet.").unwrap();
+    assert_eq!(store.update_happening(update, now).await.unwrap(), UpdateOutcome::Posted);
+    let window =
+        MaintenanceWindow { begins: now.after(Duration::from_hours(1)), ends: now.after(Duration::from_hours(2)) };
+    store.announce(Notice::new("New disks", "").unwrap().during(window), now).await.unwrap();
+    let shown = app.anon().get("/site/status").await.text();
+    for said in ["We have moved", "All is quiet.", "New disks", ">Scheduled</span>"] {
+        assert!(shown.contains(said), "{said}: {shown}");
+    }
+    let new = store.history().await.unwrap();
+    assert_eq!((new.days, new.incidents), (old.days, old.incidents));
 }
 
 #[tokio::test]

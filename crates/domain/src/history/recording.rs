@@ -45,6 +45,47 @@ pub fn minute_to_record(seen: &Observation, watching_since: Time) -> Option<Minu
     is_seen.then_some(Minute { begins, state: seen.state, latency: seen.latency })
 }
 
+/// The most minutes that one observation corrects. It takes less time to notice silence, even for a replica that may only record
+/// two minutes after its start.
+const MOST_TROUBLED: usize = 10;
+
+/// The ended minutes in which the bot was not up, judging by an observation: it was silent for at least half of each. Silence is
+/// only noticed after 90 seconds, so these minutes may have been recorded as up, or not at all. Correcting them makes uptime and
+/// incidents count the same time.
+pub fn troubled_minutes(seen: &Observation) -> Vec<Time> {
+    if seen.state == BotState::Up {
+        return Vec::new();
+    }
+    let ended = std::iter::successors(Some(ended_minute(seen.at)), |minute| {
+        (*minute > Time::default()).then(|| minute.before(MINUTE))
+    });
+    ended.take(MOST_TROUBLED).take_while(|minute| has_half(*minute, seen.since, seen.at)).collect()
+}
+
+/// Whether at least half of a minute is in this span.
+fn has_half(minute: Time, from: Time, to: Time) -> bool {
+    minute.after(MINUTE).min(to).since(minute.max(from)) >= MINUTE / 2
+}
+
+impl Minute {
+    /// The minute as it counts after the latest incident: the bot may be up again when a minute is recorded that the incident
+    /// covered for at least half.
+    #[must_use]
+    pub fn after_incident(&self, latest: Option<&Incident>) -> Self {
+        let covering =
+            latest.filter(|incident| incident.ended.is_some_and(|ended| has_half(self.begins, incident.began, ended)));
+        covering.map_or_else(|| self.clone(), |incident| self.worsened(incident.worst))
+    }
+
+    /// The minute in this state, unless its own is worse.
+    #[must_use]
+    pub fn worsened(&self, state: BotState) -> Self {
+        let state = state.max(self.state);
+        // Nothing was up that could have had a latency.
+        Self { state, latency: self.latency.filter(|_| state != BotState::Down), ..*self }
+    }
+}
+
 /// Whether an observation `at` this moment, by the observer's own clock, may be written. A clock that is far from the newest
 /// minute is probably wrong, and would fill the future with minutes and delete the past. If the newest minute has not changed
 /// for a while (`unchanged`, see [`ALONE_AFTER`]), there is nobody with another clock, for example because the service was
@@ -143,6 +184,63 @@ mod tests {
         assert_eq!(day_of(Time::from_seconds(5)), Time::default());
         let first = Observation { at: Time::from_seconds(5), ..up };
         assert_eq!(minute_to_record(&first, Time::default()).unwrap().begins, Time::default(), "not before 1970");
+    }
+
+    #[test]
+    fn minutes_that_the_bot_was_silent_for_at_least_half_of_are_not_up() {
+        // It is 30 seconds past. How long it has been silent, and when the minutes began, in seconds before now.
+        for (silent, expected) in [
+            (59, &[][..]),
+            (60, &[90]),
+            (90, &[90]),
+            (119, &[90]),
+            (120, &[90, 150]),
+            (200, &[90, 150, 210]),
+            (100_000, &[90, 150, 210, 270, 330, 390, 450, 510, 570, 630]),
+        ] {
+            for state in [BotState::Partial, BotState::Down] {
+                let minutes = troubled_minutes(&seen(state, 1, 4, ago(silent)));
+                assert_eq!(minutes, expected.iter().map(|seconds| ago(*seconds)).collect::<Vec<_>>(), "{silent}");
+            }
+            assert_eq!(troubled_minutes(&seen(BotState::Up, 0, 4, ago(silent))), []);
+        }
+        let first = Observation { at: Time::from_seconds(5), ..seen(BotState::Down, 1, 1, Time::default()) };
+        assert_eq!(troubled_minutes(&first), [], "nothing is before 1970");
+    }
+
+    #[test]
+    fn any_incident_leaves_a_minute_that_is_not_up() {
+        for second in 0..120 {
+            let at = NOW.after(Duration::from_secs(second));
+            let down = Observation { at, ..seen(BotState::Down, 1, 1, at.before(Duration::from_secs(90))) };
+            assert!(!troubled_minutes(&down).is_empty(), "{second}");
+        }
+    }
+
+    #[test]
+    fn a_minute_that_an_incident_covered_is_not_up_even_if_the_bot_is_by_now() {
+        use BotState::{Down, Partial, Up};
+        let incident = |worst, began, ended: Option<u64>| Incident {
+            id: 1,
+            worst,
+            began: ago(began),
+            ended: ended.map(ago),
+            shards: 1,
+            shard_count: 1,
+        };
+        let minute = |state, latency| Minute { begins: ago(90), state, latency };
+        for (state, latest, expected) in [
+            (Up, None, (Up, Some(5.0))),
+            (Up, Some(incident(Down, 500, Some(61))), (Up, Some(5.0))),
+            (Up, Some(incident(Down, 500, Some(60))), (Down, None)),
+            (Up, Some(incident(Partial, 500, Some(10))), (Partial, Some(5.0))),
+            (Up, Some(incident(Down, 59, Some(10))), (Up, Some(5.0))),
+            // What was seen of one that goes on is more exact than the worst of all.
+            (Partial, Some(incident(Down, 500, None)), (Partial, Some(5.0))),
+        ] {
+            let counted = minute(state, Some(5.0)).after_incident(latest.as_ref());
+            assert_eq!(counted, minute(expected.0, expected.1), "{latest:?}");
+        }
     }
 
     #[test]

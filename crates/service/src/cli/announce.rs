@@ -1,12 +1,16 @@
 //! `bot-companion announce …`: announcements on the status page. A running service notices changes within a second.
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use domain::Time;
 use domain::audit::AuditKind;
-use domain::history::Announcement;
-use domain::history::announcement::Notice;
-use serde_json::json;
+use domain::history::announcement::{MaintenanceWindow, Notice};
+use domain::history::update::{NewUpdate, Update, UpdateOutcome, UpdatePhase, UpdateSubject};
+use domain::history::{Announcement, History, Incident};
+use domain::retention::MOST_UPDATES;
+use runtime::clock::Clock;
+use serde_json::{Value, json};
 use telemetry::untrusted::Untrusted;
 
 use super::database::{self, Missing};
@@ -40,6 +44,53 @@ enum AnnounceCommand {
         #[command(flatten)]
         config: ConfigFile,
     },
+    /// Announce scheduled maintenance.
+    Maintenance {
+        /// What visitors should know, in one line of at most 200 characters.
+        title: String,
+        #[command(flatten)]
+        window: WindowOptions,
+        /// More details, at most 4,000 characters; may have several lines.
+        #[arg(long, default_value = "", hide_default_value = true)]
+        text: String,
+        #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+    /// Change the time of scheduled maintenance.
+    Reschedule {
+        /// The announcement's number, from `announce list`.
+        id: u64,
+        #[command(flatten)]
+        window: WindowOptions,
+        #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+    /// Post an update to an incident or an announcement.
+    Update {
+        /// An announcement's number, like 3, or an incident's, like incident-3.
+        subject: UpdateSubject,
+        /// How far you are. `resolved` ends an announcement; an incident ends by itself.
+        #[arg(value_parser = phase())]
+        status: UpdatePhase,
+        /// What visitors should know, at most 1,000 characters; may have several lines.
+        #[arg(long, default_value = "", hide_default_value = true)]
+        text: String,
+        #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+    /// List the incidents, newest first.
+    Incidents {
+        #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
     /// Mark an announcement as over. It stays in the history.
     End {
         /// The announcement's number, from `announce list`.
@@ -60,15 +111,43 @@ enum AnnounceCommand {
     },
 }
 
+#[derive(Clone, Copy, Debug, Args)]
+struct WindowOptions {
+    /// When it begins, in UTC or with an offset: 2026-11-20T20:00Z.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    begins: Time,
+    /// When it ends.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    ends: Time,
+}
+
+fn time(text: &str) -> Result<Time, String> {
+    Time::from_iso8601(text)
+        .ok_or_else(|| "write a date, a time and a zone: 2026-11-20T20:00Z, or 2026-11-20T21:00+01:00".to_owned())
+}
+
+fn phase() -> impl TypedValueParser<Value = UpdatePhase> {
+    PossibleValuesParser::new(UpdatePhase::ALL.map(UpdatePhase::name))
+        .try_map(|name| UpdatePhase::parse(&name).ok_or("unknown"))
+}
+
 pub(super) fn run(announce: Announce) -> anyhow::Result<()> {
     let Announce { command, title, text, form, config } = announce;
     let said = match command {
         None => {
             let title = title.unwrap_or_default();
             refuse_command_as_title(&title)?;
-            post(&title, &text, form, &config)?
+            post(&title, &text, None, form, &config)?
         }
         Some(AnnounceCommand::List { form, config }) => list(form, &config)?,
+        Some(AnnounceCommand::Incidents { form, config }) => list_incidents(form, &config)?,
+        Some(AnnounceCommand::Maintenance { title, window, text, form, config }) => {
+            post(&title, &text, Some(window), form, &config)?
+        }
+        Some(AnnounceCommand::Reschedule { id, window, form, config }) => reschedule(id, window, form, &config)?,
+        Some(AnnounceCommand::Update { subject, status, text, form, config }) => {
+            update(NewUpdate::new(subject, status, &text).map_err(UsageError)?, form, &config)?
+        }
         Some(AnnounceCommand::End { id, form, config }) => {
             let (ended, at) = database::with(&config, Missing::Refuse, async |app| {
                 let now = app.clock.now();
@@ -107,16 +186,74 @@ fn refuse_command_as_title(title: &str) -> Result<(), UsageError> {
     )))
 }
 
-fn post(title: &str, text: &str, form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
+fn post(
+    title: &str,
+    text: &str,
+    window: Option<WindowOptions>,
+    form: OutputForm,
+    config: &ConfigFile,
+) -> anyhow::Result<String> {
     let notice = Notice::new(title, text).map_err(UsageError)?;
+    let (notice, command) = match window {
+        Some(window) => (notice.during(window.checked()?), "announce maintenance"),
+        None => (notice, "announce"),
+    };
     let (id, at) = database::with(config, Missing::Refuse, async |app| {
         let now = app.clock.now();
         let id = app.store.announce(notice, now).await?;
-        app.audit.command(AuditKind::Command, &format!("announce {id}"), None, None);
+        app.audit.command(AuditKind::Command, &format!("{command} {id}"), None, None);
         Ok((id, now))
     })?;
     Ok(form.one(&json!({ "id": id, "posted": at.iso8601() }), || {
-        format!("Announcement {id} is posted. When it is over: bot-companion announce end {id}\n")
+        let end = if window.is_some() { "To call it off or end it early" } else { "When it is over" };
+        format!("Announcement {id} is posted. {end}: bot-companion announce end {id}\n")
+    }))
+}
+
+impl WindowOptions {
+    fn checked(self) -> Result<MaintenanceWindow, UsageError> {
+        MaintenanceWindow::new(self.begins, self.ends, Clock::system().now()).map_err(UsageError)
+    }
+}
+
+fn reschedule(id: u64, window: WindowOptions, form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
+    let window = window.checked()?;
+    let moved = database::with(config, Missing::Refuse, async |app| {
+        let moved = app.store.reschedule_announcement(id, window).await?;
+        if moved {
+            app.audit.command(AuditKind::Command, &format!("announce reschedule {id}"), None, None);
+        }
+        Ok(moved)
+    })?;
+    ensure!(moved, "there is no active maintenance {id}; see `bot-companion announce list`");
+    let (begins, ends) = (window.begins.iso8601(), window.ends.iso8601());
+    Ok(form.one(&json!({ "id": id, "begins": begins, "ends": ends }), || {
+        format!("Maintenance {id} is now from {begins} to {ends}.\n")
+    }))
+}
+
+fn update(update: NewUpdate, form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
+    let (subject, status) = (update.subject, update.phase.name());
+    let (outcome, at) = database::with(config, Missing::Refuse, async |app| {
+        let now = app.clock.now();
+        let outcome = app.store.update_happening(update, now).await?;
+        if outcome == UpdateOutcome::Posted {
+            app.audit.command(AuditKind::Command, &format!("announce update {subject} {status}"), None, None);
+        }
+        Ok((outcome, now))
+    })?;
+    match outcome {
+        UpdateOutcome::Posted => {}
+        UpdateOutcome::NoSubject => {
+            bail!("there is no {subject}; see `bot-companion announce list` and `bot-companion announce incidents`")
+        }
+        UpdateOutcome::TooMany => bail!("{subject} has {MOST_UPDATES} updates, which is the limit"),
+        UpdateOutcome::NotOver => bail!(
+            "{subject} isn't over: some shards aren't reporting. It ends by itself once they do; until then, post `monitoring`"
+        ),
+    }
+    Ok(form.one(&json!({ "subject": subject.to_string(), "status": status, "posted": at.iso8601() }), || {
+        format!("The update to {subject} is posted.\n")
     }))
 }
 
@@ -129,12 +266,46 @@ fn list(form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
             "text": announcement.text,
             "posted": announcement.posted.iso8601(),
             "ended": announcement.ended.map(Time::iso8601),
+            "begins": announcement.window.map(|window| window.begins.iso8601()),
+            "ends": announcement.window.map(|window| window.ends.iso8601()),
+            "updates": updates(&history, UpdateSubject::Announcement(announcement.id)),
         })
     };
     let cells = |announcement: &Announcement| {
-        let ended = announcement.ended.map_or_else(String::new, |at| format!("ended {}", at.iso8601()));
+        let ended = match (announcement.ended, announcement.window) {
+            (Some(at), _) => format!("ended {}", at.iso8601()),
+            (None, Some(window)) => format!("from {} to {}", window.begins.iso8601(), window.ends.iso8601()),
+            (None, None) => String::new(),
+        };
         let posted = format!("posted {}", announcement.posted.iso8601());
         vec![announcement.id.to_string(), posted, ended, Untrusted(&announcement.title).to_string()]
     };
     Ok(form.list(&history.announcements, "There are no announcements.", value, cells))
+}
+
+fn list_incidents(form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
+    let history = database::reading(config, async |reading| Ok(reading.store.history().await?))?;
+    let value = |incident: &Incident| {
+        json!({
+            "id": incident.id,
+            "worst": incident.worst.name(),
+            "began": incident.began.iso8601(),
+            "ended": incident.ended.map(Time::iso8601),
+            "shards": incident.shards,
+            "shard_count": incident.shard_count,
+            "updates": updates(&history, UpdateSubject::Incident(incident.id)),
+        })
+    };
+    let cells = |incident: &Incident| {
+        let ended = incident.ended.map_or_else(|| "ongoing".to_owned(), |at| format!("ended {}", at.iso8601()));
+        let shards = format!("{} of {} shards", incident.shards, incident.shard_count);
+        let name = UpdateSubject::Incident(incident.id).to_string();
+        vec![name, format!("began {}", incident.began.iso8601()), ended, incident.worst.name().to_owned(), shards]
+    };
+    Ok(form.list(&history.incidents, "There are no incidents.", value, cells))
+}
+
+fn updates(history: &History, subject: UpdateSubject) -> Vec<Value> {
+    let value = |update: &Update| json!({ "status": update.phase.name(), "text": update.text, "posted": update.posted.iso8601() });
+    history.updates_of(subject).map(value).collect()
 }

@@ -143,12 +143,14 @@ Examples:
     /// Manage the keys that bots use to send their data.
     #[command(subcommand)]
     Key(key::Key),
-    /// Post and manage announcements on the status page.
+    /// Post and manage announcements, maintenance and updates on the status page.
     ///
     /// An announcement appears at once. When it is over, it moves to the page's history, until you remove it.
     #[command(after_help = "\
 Examples:
   bot-companion announce \"Search is slow\" --text \"We are looking into it.\"
+  bot-companion announce update 3 identified --text \"A full disk.\"
+  bot-companion announce maintenance \"Upgrade\" --begins 2026-11-20T20:00Z --ends 2026-11-20T20:30Z
   bot-companion announce list
   bot-companion announce end 3")]
     Announce(announce::Announce),

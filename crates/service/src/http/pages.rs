@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use api::error::ErrorCode;
+use api::incidents::happenings;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use domain::content_security_policy;
+use domain::history::recording::minute_of;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 use super::context::RequestContext;
@@ -45,12 +47,12 @@ pub(super) async fn to_home(State(app): State<Arc<App>>) -> Response {
 
 /// `/site/`
 pub(super) async fn home(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
-    let (language, facts) = (language(&headers), app.views.site.get().await?);
+    let (language, facts, history) = (language(&headers), app.views.site.get().await?, app.views.history.get().await?);
     // Not the time when the request arrived: how long ago that is, its body decides, and with it the client.
     let now = app.clock.now();
-    let made_of = vec![Arc::clone(&facts) as Facts];
+    let made_of = vec![Arc::clone(&facts) as Facts, Arc::clone(&history) as Facts];
     let page = app.site.rendered.get_or_render((PageName::Home, language), (made_of, now), || {
-        site::home::page(&app.site, language, &facts, now)
+        site::home::page(&app.site, language, &facts, &history, now)
     });
     Ok(respond(&app, &page, &headers).await)
 }
@@ -92,14 +94,23 @@ fn server_of(query: &str) -> Option<String> {
 /// `/site/incidents.atom`
 pub(super) async fn incidents(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
     let (language, history) = (language(&headers), app.views.history.get().await?);
-    let made_of = Arc::clone(&history) as Facts;
-    let feed = app.site.rendered.get_or_render_timeless((PageName::Incidents, language), made_of, || {
-        site::status::feed(&app.site, language, &history)
+    let (made_of, now) = (vec![Arc::clone(&history) as Facts], minute_of(app.clock.now()));
+    let feed = app.site.rendered.get_or_render((PageName::Incidents, language), (made_of, now), || {
+        site::status::feed(&app.site, language, &history, now)
     });
     let mut response = etag::respond_as(&feed, ATOM, FOR_A_MINUTE, &headers).await.into_response();
     response.headers_mut().insert(header::VARY, VARY);
     response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, NOTHING_LOADED);
     Ok(response)
+}
+
+/// `/site/incidents.json`
+pub(super) async fn incidents_as_json(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
+    let history = app.views.history.get().await?;
+    let (made_of, now) = (vec![Arc::clone(&history) as Facts], minute_of(app.clock.now()));
+    let page = (PageName::IncidentsJson, Language::English);
+    let feed = app.site.rendered.get_or_render(page, (made_of, now), || happenings(&history, now));
+    Ok(etag::respond(&feed, FOR_A_MINUTE, &headers).await.into_response())
 }
 
 /// `/site/dashboard`

@@ -50,6 +50,7 @@ fn site_routes(api: Routes) -> Routes {
         .page(SITE, "/site/status", get(pages::status))
         // Feed readers on other sites read it, too.
         .page(PUBLIC, "/site/incidents.atom", get(pages::incidents))
+        .page(PUBLIC, "/site/incidents.json", get(pages::incidents_as_json))
         .page(SITE, "/site/dashboard", get(pages::dashboard))
         .page(SITE, "/site/roles.css", get(pages::role_colours))
         .page(SITE, "/site/icon", get(pages::icon))

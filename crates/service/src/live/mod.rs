@@ -165,6 +165,8 @@ impl Live {
     async fn tell(&self) {
         let mut public = [
             self.mark(LiveTopics::STATUS, Topic::Health),
+            // The pages' announcements and incidents.
+            self.mark(LiveTopics::STATUS, Topic::History),
             self.mark(LiveTopics::TEAM, Topic::Team),
             self.mark(LiveTopics::FEEDBACK, Topic::Feedback),
             self.mark(LiveTopics::STATS, Topic::Stats),

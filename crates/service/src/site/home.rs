@@ -1,17 +1,19 @@
 //! `/site/`: the bot's home page.
 
 use domain::feedback::FeedbackEntry;
-use domain::history::BotState;
+use domain::history::uptime::up_since;
+use domain::history::{BotState, History, Observation};
 use domain::{Health, Stats, TeamMember, Time};
 use maud::{Markup, html};
 
 use super::calendar::TimeFormat;
 use super::layout::{PageFrame, Section};
 use super::numbers::{decimal, grouped};
+use super::status::at_home;
 use super::{Language, Site, role_colours};
 use crate::views::site::SiteFacts;
 
-pub fn page(site: &Site, language: Language, facts: &SiteFacts, now: Time) -> String {
+pub fn page(site: &Site, language: Language, facts: &SiteFacts, history: &History, now: Time) -> String {
     let frame = PageFrame {
         site,
         language,
@@ -27,7 +29,8 @@ pub fn page(site: &Site, language: Language, facts: &SiteFacts, now: Time) -> St
         link rel="stylesheet" href=(site.path("/site/roles.css"));
         (hero(&frame))
         div class="wide stack" {
-            (state(&frame, &facts.health, now))
+            (at_home(&frame, history, now))
+            (state(&frame, &facts.health, history, now))
             @if is_empty {
                 p class="card empty" { (words.nothing_yet) }
             } @else {
@@ -59,21 +62,25 @@ fn hero(frame: &PageFrame<'_>) -> Markup {
 }
 
 /// Whether the bot is up, as words and a shape.
-fn state(frame: &PageFrame<'_>, health: &Health, now: Time) -> Markup {
+fn state(frame: &PageFrame<'_>, health: &Health, history: &History, now: Time) -> Markup {
     let (words, shared) = (&frame.words().home, &frame.words().shared);
-    let state = frame.site.observe(health, now).map(|seen| seen.state);
-    let (title, shape) = match state {
+    let seen = frame.site.observe(health, now);
+    let (title, shape) = match seen.as_ref().map(|seen| seen.state) {
         Some(BotState::Up) => (words.up, "up"),
         Some(BotState::Partial) => (words.partly_up, "partial"),
         Some(BotState::Down) => (words.down, "down"),
         None => (words.unknown, "unknown"),
     };
-    let detail = match (state, health.report_age(now)) {
-        (None, _) | (_, None) => None,
-        (Some(BotState::Down), Some(age)) => Some((words.last_seen)(&(shared.ago)(age))),
-        (Some(_), _) => {
-            let since = Time::from_seconds(health.summary(now).uptime.epoch);
-            Some((shared.up_for)(now.since(since)))
+    let detail = match &seen {
+        None => None,
+        Some(seen @ Observation { state: BotState::Up, .. }) => {
+            up_since(health, &history.incidents, seen).map(|since| (shared.up_for)(now.since(since)))
+        }
+        Some(Observation { state: BotState::Partial, silent, shard_count, .. }) => {
+            Some((shared.shards_up)(shard_count.saturating_sub(*silent).into(), (*shard_count).into()))
+        }
+        Some(Observation { state: BotState::Down, .. }) => {
+            health.report_age(now).map(|age| (words.last_seen)(&(shared.ago)(age)))
         }
     };
     html! {

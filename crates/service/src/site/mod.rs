@@ -11,6 +11,7 @@ pub mod home;
 pub mod icon;
 pub mod language;
 mod layout;
+mod links;
 mod numbers;
 mod picture;
 pub mod reference;

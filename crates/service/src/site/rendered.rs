@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
+use bytes::Bytes;
 use domain::Time;
 
 use super::Language;
@@ -24,6 +25,8 @@ pub enum PageName {
     Incidents,
     /// `/site/roles.css`, the same in each language.
     RoleColours,
+    /// `/site/incidents.json`, the same in each language.
+    IncidentsJson,
 }
 
 /// Pages that do not change while the process runs.
@@ -38,7 +41,7 @@ pub enum FixedPage {
 /// The last rendering of each page in each language.
 #[derive(Default)]
 pub struct RenderedPages {
-    slots: [[PageSlot<TaggedBody>; Language::ALL.len()]; 5],
+    slots: [[PageSlot<TaggedBody>; Language::ALL.len()]; 6],
     status: [PageSlot<SharedStatusPage>; Language::ALL.len()],
     fixed: [[OnceLock<TaggedBody>; Language::ALL.len()]; 2],
     renderings: AtomicU64,
@@ -96,11 +99,11 @@ impl<T> PageSlot<T> {
 
 impl RenderedPages {
     /// The page for these facts at this time: the cached one, or a new one.
-    pub fn get_or_render(
+    pub fn get_or_render<B: Into<Bytes>>(
         &self,
         (page, language): (PageName, Language),
         (facts, now): (Vec<Facts>, Time),
-        render: impl FnOnce() -> String,
+        render: impl FnOnce() -> B,
     ) -> Arc<TaggedBody> {
         let slot = &self.slots[page as usize][language as usize];
         slot.get_or_render(facts, now.seconds(), || {

@@ -1,5 +1,6 @@
 //! `/site/status`: the bot's status, uptime and incidents.
 
+mod announcements;
 mod atom;
 mod availability;
 mod incidents;
@@ -12,7 +13,8 @@ mod shards;
 use std::time::Duration;
 
 use domain::Version;
-use domain::history::{Announcement, BotState, History, Observation};
+use domain::history::uptime::up_since;
+use domain::history::{BotState, History, Observation};
 use domain::saturating;
 use domain::{Health, Time};
 use maud::{Markup, html};
@@ -25,11 +27,9 @@ use super::words::Words;
 use super::{Language, Site};
 use crate::views::spliced::SplicedBody;
 use crate::views::tagged::TaggedBody;
+pub(super) use announcements::at_home;
 pub use atom::feed;
 use shards::ShardNow;
-
-/// How many current announcements to show, newest first.
-const MOST_HOLDING: usize = 5;
 
 #[derive(Clone, Copy)]
 pub struct StatusFacts<'a> {
@@ -109,30 +109,6 @@ impl StatusPage<'_> {
         self.frame.words()
     }
 
-    /// Current announcements, before everything else.
-    fn announcements(&self) -> Markup {
-        let words = &self.words().status;
-        let holding = || self.facts.history.announcements.iter().filter(|announcement| announcement.ended.is_none());
-        html! {
-            @if holding().next().is_some() {
-                section class="announcements" aria-label=(words.announcements) {
-                    @for announcement in holding().take(MOST_HOLDING) { (self.announcement(announcement)) }
-                }
-            }
-        }
-    }
-
-    fn announcement(&self, announcement: &Announcement) -> Markup {
-        let posted = TimeFormat::Date.element(self.words(), announcement.posted);
-        html! {
-            article class="card announcement" {
-                h2 dir="auto" { (announcement.title) }
-                @if !announcement.text.is_empty() { p class="lines" dir="auto" { (announcement.text) } }
-                p class="quiet" { ((self.words().status.posted)(&posted)) }
-            }
-        }
-    }
-
     /// Whether it is up and for how long, the details, and what to do.
     fn state(&self) -> Markup {
         let (home, words, shared) = (&self.words().home, &self.words().status, &self.words().shared);
@@ -174,10 +150,7 @@ impl StatusPage<'_> {
 
     /// When its current uptime began, if known: its start, or the end of the last incident.
     fn up_since(&self) -> Option<Time> {
-        let started = self.facts.health.summary(self.facts.now).uptime.epoch;
-        let started = (started > 0).then(|| Time::from_seconds(started))?;
-        let last = self.facts.history.incidents.iter().filter_map(|incident| incident.ended).max();
-        Some(last.map_or(started, |last| last.max(started)))
+        up_since(self.facts.health, &self.facts.history.incidents, self.seen.as_ref()?)
     }
 
     /// When it went down: the start of the open incident, which survives a restart of this service, or the last report.
@@ -193,10 +166,7 @@ impl StatusPage<'_> {
         let count = |number: u64| grouped(number, all);
         let shards = saturating::to_u64(self.shards.len());
         let facts = [
-            self.up_since().map(|_| {
-                let started = Time::from_seconds(summary.uptime.epoch);
-                (words.uptime, (all.shared.span)(self.facts.now.since(started)))
-            }),
+            self.up_since().map(|since| (words.uptime, (all.shared.span)(self.facts.now.since(since)))),
             (!self.shards.is_empty())
                 .then(|| ((words.shards_up)(shards), (words.of)(&count(self.count_up()), &count(shards)))),
             latency.map(|latency| (words.average_latency, milliseconds(latency))),

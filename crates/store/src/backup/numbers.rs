@@ -18,7 +18,7 @@ const COUNTED: [(&str, &str); 7] = [
     ("guild_staff", "snapshot"),
 ];
 /// Columns whose next number is the largest plus one.
-const NUMBERED: [(&str, &str); 2] = [("incidents", "id"), ("announcements", "id")];
+const NUMBERED: [(&str, &str); 3] = [("incidents", "id"), ("announcements", "id"), ("history_updates", "id")];
 
 /// Whether a store can have drawn this number.
 pub(super) fn is_plausible(number: i64) -> bool {

@@ -123,5 +123,10 @@ pub(crate) const TABLES: &[Table] = &[
     table!("history_minutes", 1: begins Integer, state Text, latency Real),
     table!("history_days", 1: begins Integer, up Integer, partial Integer, down Integer),
     table!("incidents", 1: id Integer, worst Text, began Integer, ended Integer, shards Integer, shard_count Integer),
-    table!("announcements", 1: id Integer, title Text, text Text, posted Integer, ended Integer),
+    table!("announcements", 1:
+        id Integer, title Text, text Text, posted Integer, ended Integer, begins Integer, ends Integer
+    ),
+    table!("history_updates", 1:
+        id Integer, announcement Integer, incident Integer, phase Text, text Text, posted Integer
+    ),
 ];

@@ -3,14 +3,16 @@
 use async_trait::async_trait;
 use deadpool_postgres::{GenericClient, Transaction};
 use domain::Time;
-use domain::history::announcement::Notice;
-use domain::history::recording::{HistoryBounds, IncidentStep, day_of, incident_step, may_record};
+use domain::history::announcement::{MaintenanceWindow, Notice};
+use domain::history::recording::{HistoryBounds, IncidentStep, day_of, incident_step, may_record, troubled_minutes};
+use domain::history::update::{NewUpdate, Update, UpdateOutcome, UpdateSubject};
 use domain::history::{Announcement, BotState, Day, History, Incident, Minute, Observation};
-use domain::retention::{MOST_ANNOUNCEMENTS, MOST_INCIDENTS};
+use domain::retention::MOST_INCIDENTS;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::Postgres;
+use super::announcements;
 use super::columns::{Column as _, ReadColumn as _, Whole, integer, readable, unsigned};
 use super::errors::Sql;
 use super::locks::{Lock, lock};
@@ -40,7 +42,7 @@ impl HistoryStore for Postgres {
 
     async fn announce(&self, notice: Notice, now: Time) -> Result<u64> {
         let work = self.executor.write(Pace::Quick, (notice, now), |db, topics, (notice, now)| {
-            Box::pin(announce(db, topics, notice, *now))
+            Box::pin(announcements::announce(db, topics, notice, *now))
         });
         work.await
     }
@@ -50,6 +52,26 @@ impl HistoryStore for Postgres {
             let sql = "UPDATE announcements SET ended = $2 WHERE id = $1 AND ended IS NULL";
             Box::pin(async move { Ok(change(db, topics, sql, &[&integer(*id), &now.stored()]).await? > 0) })
         });
+        work.await
+    }
+
+    async fn reschedule_announcement(&self, id: u64, window: MaintenanceWindow) -> Result<bool> {
+        let work = self.executor.write(Pace::Quick, (id, window), |db, topics, (id, window)| {
+            Box::pin(announcements::reschedule(db, topics, *id, *window))
+        });
+        work.await
+    }
+
+    async fn update_happening(&self, update: NewUpdate, now: Time) -> Result<UpdateOutcome> {
+        let work = self.executor.write(Pace::Quick, (update, now), |db, topics, (update, now)| {
+            Box::pin(announcements::update(db, topics, update, *now))
+        });
+        work.await
+    }
+
+    async fn replace_history(&self, history: History) -> Result<()> {
+        let work =
+            self.executor.write(Pace::Quick, history, |db, topics, history| Box::pin(replace(db, topics, history)));
         work.await
     }
 
@@ -63,17 +85,25 @@ impl HistoryStore for Postgres {
 }
 
 async fn load(db: &impl GenericClient) -> Sql<History> {
-    let read = futures_util::try_join!(minutes(db), days(db), incidents(db), announcements(db))?;
-    let (minutes, days, incidents, announcements) = read;
-    Ok(History { minutes, days, incidents, announcements })
+    let read = futures_util::try_join!(
+        minutes(db),
+        days(db),
+        incidents(db),
+        announcements::announcements(db),
+        announcements::updates(db)
+    )?;
+    let (minutes, days, incidents, announcements, updates) = read;
+    Ok(History { minutes, days, incidents, announcements, updates })
 }
 
 async fn minutes(db: &impl GenericClient) -> Sql<Vec<Minute>> {
     let sql = "SELECT begins, state, latency FROM history_minutes ORDER BY begins";
     let statement = db.prepare_cached(sql).await?;
-    Ok(readable("minute of the history", &db.query(&statement, &[]).await?, |row| {
-        Ok(Minute { begins: row.column(0)?, state: row.column(1)?, latency: row.try_get(2)? })
-    }))
+    Ok(readable("minute of the history", &db.query(&statement, &[]).await?, minute))
+}
+
+fn minute(row: &Row) -> Sql<Minute> {
+    Ok(Minute { begins: row.column(0)?, state: row.column(1)?, latency: row.try_get(2)? })
 }
 
 async fn days(db: &impl GenericClient) -> Sql<Vec<Day>> {
@@ -102,20 +132,6 @@ fn incident(row: &Row) -> Sql<Incident> {
     })
 }
 
-async fn announcements(db: &impl GenericClient) -> Sql<Vec<Announcement>> {
-    let sql = "SELECT id, title, text, posted, ended FROM announcements ORDER BY id DESC";
-    let statement = db.prepare_cached(sql).await?;
-    Ok(readable("announcement", &db.query(&statement, &[]).await?, |row| {
-        Ok(Announcement {
-            id: unsigned(row.try_get(0)?),
-            title: row.try_get(1)?,
-            text: row.try_get(2)?,
-            posted: row.column(3)?,
-            ended: row.column(4)?,
-        })
-    }))
-}
-
 async fn record(
     db: &Transaction<'_>,
     topics: &mut ChangedTopics,
@@ -129,19 +145,23 @@ async fn record(
     if !may_record(seen.at, known, unchanged) {
         return Ok(Recorded::refused(known));
     }
-    let is_new = match minute {
-        Some(minute) => add_minute(db, minute).await?,
-        None => false,
-    };
-    if is_new && may_delete {
-        delete_old(db, HistoryBounds::at(seen.at)).await?;
-    }
     let open = "SELECT id, worst, began, ended, shards, shard_count FROM incidents WHERE ended IS NULL";
     let statement = db.prepare_cached(open).await?;
     let open = db.query_opt(&statement, &[]).await?.as_ref().map(incident).transpose()?;
     let step = incident_step(open.as_ref(), seen);
     take(db, step).await?;
-    if is_new || step != IncidentStep::Stays {
+    let is_new = match minute {
+        Some(minute) => add_minute(db, &minute.after_incident(latest_incident(db).await?.as_ref())).await?,
+        None => false,
+    };
+    let mut is_changed = is_new || step != IncidentStep::Stays;
+    for begins in troubled_minutes(seen) {
+        is_changed |= worsen_minute(db, &Minute { begins, state: seen.state, latency: None }).await?;
+    }
+    if is_new && may_delete {
+        delete_old(db, HistoryBounds::at(seen.at)).await?;
+    }
+    if is_changed {
         topics.push(Topic::History);
     }
     Ok(Recorded { is_accepted: true, newest: newest(db).await?, incident: step })
@@ -166,6 +186,31 @@ async fn add_minute(db: &Transaction<'_>, minute: &Minute) -> Sql<bool> {
         [BotState::Up, BotState::Partial, BotState::Down].map(|counted| i64::from(counted == *state));
     execute(db, sql, &[&day_of(*begins).stored(), &up, &partial, &down]).await?;
     Ok(true)
+}
+
+/// Records that the bot was not up in a minute, whether or not it was recorded before. Returns whether that is new.
+async fn worsen_minute(db: &Transaction<'_>, troubled: &Minute) -> Sql<bool> {
+    if add_minute(db, troubled).await? {
+        return Ok(true);
+    }
+    let sql = "SELECT begins, state, latency FROM history_minutes WHERE begins = $1";
+    let statement = db.prepare_cached(sql).await?;
+    let known =
+        readable("minute of the history", &db.query(&statement, &[&troubled.begins.stored()]).await?, minute).pop();
+    let Some(known) = known.filter(|known| known.state < troubled.state) else { return Ok(false) };
+    let Minute { begins, state, latency } = known.worsened(troubled.state);
+    let sql = "UPDATE history_minutes SET state = $2, latency = $3 WHERE begins = $1";
+    execute(db, sql, &[&begins.stored(), &state.stored(), &latency]).await?;
+    let (from, to) = (known.state.name(), state.name());
+    let sql = format!("UPDATE history_days SET {from} = {from} - 1, {to} = {to} + 1 WHERE begins = $1 AND {from} > 0");
+    execute(db, &sql, &[&day_of(begins).stored()]).await?;
+    Ok(true)
+}
+
+async fn latest_incident(db: &Transaction<'_>) -> Sql<Option<Incident>> {
+    let sql = "SELECT id, worst, began, ended, shards, shard_count FROM incidents ORDER BY id DESC LIMIT 1";
+    let statement = db.prepare_cached(sql).await?;
+    Ok(readable("incident", &db.query(&statement, &[]).await?, incident).pop())
 }
 
 async fn delete_old(db: &Transaction<'_>, bounds: HistoryBounds) -> Sql<()> {
@@ -199,19 +244,8 @@ async fn take(db: &Transaction<'_>, step: IncidentStep) -> Sql<()> {
     Ok(())
 }
 
-async fn announce(db: &Transaction<'_>, topics: &mut ChangedTopics, notice: &Notice, now: Time) -> Sql<u64> {
-    lock(db, Lock::History).await?;
-    let sql = "INSERT INTO announcements (id, title, text, posted, ended)
-        SELECT coalesce(max(id), 0) + 1, $1, $2, $3, NULL FROM announcements RETURNING id";
-    let statement = db.prepare_cached(sql).await?;
-    let id = db.query_one(&statement, &[&notice.title, &notice.text, &now.stored()]).await?.try_get(0)?;
-    let sql = "DELETE FROM announcements WHERE id <= (SELECT id FROM announcements ORDER BY id DESC LIMIT 1 OFFSET $1)";
-    change(db, topics, sql, &[&i64::from(MOST_ANNOUNCEMENTS)]).await?;
-    Ok(unsigned(id))
-}
-
 /// Runs a statement that changes the history, and returns how many rows it changed.
-async fn change(
+pub(super) async fn change(
     db: &Transaction<'_>,
     topics: &mut ChangedTopics,
     sql: &str,
@@ -222,7 +256,51 @@ async fn change(
     Ok(changed)
 }
 
-async fn execute(db: &Transaction<'_>, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Sql<u64> {
+pub(super) async fn execute(db: &Transaction<'_>, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Sql<u64> {
     let statement = db.prepare_cached(sql).await?;
     Ok(db.execute(&statement, values).await?)
+}
+
+async fn replace(db: &Transaction<'_>, topics: &mut ChangedTopics, history: &History) -> Sql<()> {
+    lock(db, Lock::History).await?;
+    for table in ["history_updates", "announcements", "incidents", "history_days", "history_minutes"] {
+        execute(db, &format!("DELETE FROM {table}"), &[]).await?;
+    }
+    let (mut begins, mut states, mut latencies) = (Vec::new(), Vec::new(), Vec::new());
+    for minute in &history.minutes {
+        begins.push(minute.begins.stored());
+        states.push(minute.state.stored());
+        latencies.push(minute.latency);
+    }
+    let sql = "INSERT INTO history_minutes (begins, state, latency) SELECT * FROM unnest($1::bigint[], $2::text[], $3::float8[])";
+    execute(db, sql, &[&begins, &states, &latencies]).await?;
+    let sql = "INSERT INTO history_days (begins, up, partial, down) VALUES ($1, $2, $3, $4)";
+    for Day { begins, up, partial, down } in &history.days {
+        execute(db, sql, &[&begins.stored(), &i64::from(*up), &i64::from(*partial), &i64::from(*down)]).await?;
+    }
+    let sql = "INSERT INTO incidents (id, worst, began, ended, shards, shard_count) VALUES ($1, $2, $3, $4, $5, $6)";
+    for Incident { id, worst, began, ended, shards, shard_count } in &history.incidents {
+        let (shards, shard_count) = (i64::from(*shards), i64::from(*shard_count));
+        let (began, ended) = (began.stored(), ended.stored());
+        execute(db, sql, &[&integer(*id), &worst.stored(), &began, &ended, &shards, &shard_count]).await?;
+    }
+    let sql =
+        "INSERT INTO announcements (id, title, text, posted, ended, begins, ends) VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    for Announcement { id, title, text, posted, ended, window } in &history.announcements {
+        let (begins, ends) = (window.map(|window| window.begins.stored()), window.map(|window| window.ends.stored()));
+        let (posted, ended) = (posted.stored(), ended.stored());
+        execute(db, sql, &[&integer(*id), title, text, &posted, &ended, &begins, &ends]).await?;
+    }
+    let sql =
+        "INSERT INTO history_updates (id, announcement, incident, phase, text, posted) VALUES ($1, $2, $3, $4, $5, $6)";
+    for Update { id, subject, phase, text, posted } in &history.updates {
+        let (announcement, incident) = match subject {
+            UpdateSubject::Announcement(id) => (Some(integer(*id)), None),
+            UpdateSubject::Incident(id) => (None, Some(integer(*id))),
+        };
+        let (phase, posted) = (phase.stored(), posted.stored());
+        execute(db, sql, &[&integer(*id), &announcement, &incident, &phase, text, &posted]).await?;
+    }
+    topics.push(Topic::History);
+    Ok(())
 }

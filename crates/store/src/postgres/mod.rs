@@ -4,6 +4,7 @@
 mod accounts;
 mod address;
 mod advice;
+mod announcements;
 mod audit;
 pub(super) mod backup;
 mod bulk_insert;

@@ -1,12 +1,14 @@
 use async_trait::async_trait;
 use domain::Time;
-use domain::history::announcement::Notice;
-use domain::history::recording::{HistoryBounds, IncidentStep, day_of, incident_step, may_record};
+use domain::history::announcement::{MaintenanceWindow, Notice};
+use domain::history::recording::{HistoryBounds, IncidentStep, day_of, incident_step, may_record, troubled_minutes};
+use domain::history::update::{NewUpdate, Update, UpdateOutcome, UpdateSubject};
 use domain::history::{Announcement, BotState, Day, History, Incident, Minute, Observation};
-use domain::retention::{MOST_ANNOUNCEMENTS, MOST_INCIDENTS};
+use domain::retention::MOST_INCIDENTS;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Sqlite;
+use super::announcements;
 use super::columns::{Column as _, ReadColumn as _, integer, readable, unsigned};
 use super::writer::ChangedTopics;
 use crate::history::{HistoryStore, Recorded};
@@ -31,7 +33,7 @@ impl HistoryStore for Sqlite {
     }
 
     async fn announce(&self, notice: Notice, now: Time) -> Result<u64> {
-        self.writer.write(move |connection, topics| announce(connection, topics, &notice, now)).await
+        self.writer.write(move |connection, topics| announcements::announce(connection, topics, &notice, now)).await
     }
 
     async fn end_announcement(&self, id: u64, now: Time) -> Result<bool> {
@@ -43,6 +45,18 @@ impl HistoryStore for Sqlite {
                 Ok(ended > 0)
             })
             .await
+    }
+
+    async fn reschedule_announcement(&self, id: u64, window: MaintenanceWindow) -> Result<bool> {
+        self.writer.write(move |connection, topics| announcements::reschedule(connection, topics, id, window)).await
+    }
+
+    async fn update_happening(&self, update: NewUpdate, now: Time) -> Result<UpdateOutcome> {
+        self.writer.write(move |connection, topics| announcements::update(connection, topics, &update, now)).await
+    }
+
+    async fn replace_history(&self, history: History) -> Result<()> {
+        self.writer.write(move |connection, topics| replace(connection, topics, &history)).await
     }
 
     async fn remove_announcement(&self, id: u64) -> Result<bool> {
@@ -62,15 +76,19 @@ fn load(connection: &Connection) -> rusqlite::Result<History> {
         minutes: minutes(connection)?,
         days: days(connection)?,
         incidents: incidents(connection)?,
-        announcements: announcements(connection)?,
+        announcements: announcements::announcements(connection)?,
+        updates: announcements::updates(connection)?,
     })
 }
 
 fn minutes(connection: &Connection) -> rusqlite::Result<Vec<Minute>> {
     let sql = "SELECT begins, state, latency FROM history_minutes ORDER BY begins";
     let mut statement = connection.prepare_cached(sql)?;
-    let read = |row: &Row<'_>| Ok(Minute { begins: row.column(0)?, state: row.column(1)?, latency: row.get(2)? });
-    readable("minute of the history", statement.query_map([], read)?)
+    readable("minute of the history", statement.query_map([], minute)?)
+}
+
+fn minute(row: &Row<'_>) -> rusqlite::Result<Minute> {
+    Ok(Minute { begins: row.column(0)?, state: row.column(1)?, latency: row.get(2)? })
 }
 
 fn days(connection: &Connection) -> rusqlite::Result<Vec<Day>> {
@@ -98,21 +116,6 @@ fn incident(row: &Row<'_>) -> rusqlite::Result<Incident> {
     })
 }
 
-fn announcements(connection: &Connection) -> rusqlite::Result<Vec<Announcement>> {
-    let sql = "SELECT id, title, text, posted, ended FROM announcements ORDER BY id DESC";
-    let mut statement = connection.prepare_cached(sql)?;
-    let read = |row: &Row<'_>| {
-        Ok(Announcement {
-            id: unsigned(row.get(0)?),
-            title: row.get(1)?,
-            text: row.get(2)?,
-            posted: row.column(3)?,
-            ended: row.column(4)?,
-        })
-    };
-    readable("announcement", statement.query_map([], read)?)
-}
-
 fn record(
     connection: &Connection,
     topics: &mut ChangedTopics,
@@ -125,18 +128,22 @@ fn record(
     if !may_record(seen.at, known, unchanged) {
         return Ok(Recorded::refused(known));
     }
-    let is_new = match minute {
-        Some(minute) => add_minute(connection, minute)?,
-        None => false,
-    };
-    if is_new && may_delete {
-        delete_old(connection, HistoryBounds::at(seen.at))?;
-    }
     let open = "SELECT id, worst, began, ended, shards, shard_count FROM incidents WHERE ended IS NULL";
     let open = connection.prepare_cached(open)?.query_row([], incident).optional()?;
     let step = incident_step(open.as_ref(), seen);
     take(connection, step)?;
-    if is_new || step != IncidentStep::Stays {
+    let is_new = match minute {
+        Some(minute) => add_minute(connection, &minute.after_incident(latest_incident(connection)?.as_ref()))?,
+        None => false,
+    };
+    let mut is_changed = is_new || step != IncidentStep::Stays;
+    for begins in troubled_minutes(seen) {
+        is_changed |= worsen_minute(connection, &Minute { begins, state: seen.state, latency: None })?;
+    }
+    if is_new && may_delete {
+        delete_old(connection, HistoryBounds::at(seen.at))?;
+    }
+    if is_changed {
         topics.push(Topic::History);
     }
     Ok(Recorded { is_accepted: true, newest: newest(connection)?, incident: step })
@@ -158,6 +165,30 @@ fn add_minute(connection: &Connection, minute: &Minute) -> rusqlite::Result<bool
     let counts = [BotState::Up, BotState::Partial, BotState::Down].map(|counted| i64::from(counted == *state));
     connection.prepare_cached(sql)?.execute(params![day_of(*begins).stored(), counts[0], counts[1], counts[2]])?;
     Ok(true)
+}
+
+/// Records that the bot was not up in a minute, whether or not it was recorded before. Returns whether that is new.
+fn worsen_minute(connection: &Connection, troubled: &Minute) -> rusqlite::Result<bool> {
+    if add_minute(connection, troubled)? {
+        return Ok(true);
+    }
+    let sql = "SELECT begins, state, latency FROM history_minutes WHERE begins = ?1";
+    let mut statement = connection.prepare_cached(sql)?;
+    let known = readable("minute of the history", statement.query_map([troubled.begins.stored()], minute)?)?.pop();
+    let Some(known) = known.filter(|known| known.state < troubled.state) else { return Ok(false) };
+    let Minute { begins, state, latency } = known.worsened(troubled.state);
+    let sql = "UPDATE history_minutes SET state = ?2, latency = ?3 WHERE begins = ?1";
+    connection.prepare_cached(sql)?.execute(params![begins.stored(), state.stored(), latency])?;
+    let (from, to) = (known.state.name(), state.name());
+    let sql = format!("UPDATE history_days SET {from} = {from} - 1, {to} = {to} + 1 WHERE begins = ?1 AND {from} > 0");
+    connection.prepare_cached(&sql)?.execute([day_of(begins).stored()])?;
+    Ok(true)
+}
+
+fn latest_incident(connection: &Connection) -> rusqlite::Result<Option<Incident>> {
+    let sql = "SELECT id, worst, began, ended, shards, shard_count FROM incidents ORDER BY id DESC LIMIT 1";
+    let mut statement = connection.prepare_cached(sql)?;
+    Ok(readable("incident", statement.query_map([], incident)?)?.pop())
 }
 
 fn delete_old(connection: &Connection, bounds: HistoryBounds) -> rusqlite::Result<()> {
@@ -194,13 +225,40 @@ fn take(connection: &Connection, step: IncidentStep) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn announce(connection: &Connection, topics: &mut ChangedTopics, notice: &Notice, now: Time) -> rusqlite::Result<u64> {
-    let sql = "INSERT INTO announcements (id, title, text, posted, ended)
-        SELECT coalesce(max(id), 0) + 1, ?1, ?2, ?3, NULL FROM announcements RETURNING id";
-    let mut statement = connection.prepare_cached(sql)?;
-    let id = statement.query_row(params![notice.title, notice.text, now.stored()], |row| row.get(0))?;
-    let sql = "DELETE FROM announcements WHERE id <= (SELECT id FROM announcements ORDER BY id DESC LIMIT 1 OFFSET ?1)";
-    connection.prepare_cached(sql)?.execute([MOST_ANNOUNCEMENTS])?;
+fn replace(connection: &Connection, topics: &mut ChangedTopics, history: &History) -> rusqlite::Result<()> {
+    for table in ["history_updates", "announcements", "incidents", "history_days", "history_minutes"] {
+        connection.execute(&format!("DELETE FROM {table}"), [])?;
+    }
+    let sql = "INSERT INTO history_minutes (begins, state, latency) VALUES (?1, ?2, ?3)";
+    for Minute { begins, state, latency } in &history.minutes {
+        connection.prepare_cached(sql)?.execute(params![begins.stored(), state.stored(), latency])?;
+    }
+    let sql = "INSERT INTO history_days (begins, up, partial, down) VALUES (?1, ?2, ?3, ?4)";
+    for Day { begins, up, partial, down } in &history.days {
+        connection.prepare_cached(sql)?.execute(params![begins.stored(), up, partial, down])?;
+    }
+    let sql = "INSERT INTO incidents (id, worst, began, ended, shards, shard_count) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    for Incident { id, worst, began, ended, shards, shard_count } in &history.incidents {
+        let values = params![integer(*id), worst.stored(), began.stored(), ended.stored(), shards, shard_count];
+        connection.prepare_cached(sql)?.execute(values)?;
+    }
+    let sql =
+        "INSERT INTO announcements (id, title, text, posted, ended, begins, ends) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    for Announcement { id, title, text, posted, ended, window } in &history.announcements {
+        let (begins, ends) = (window.map(|window| window.begins.stored()), window.map(|window| window.ends.stored()));
+        let values = params![integer(*id), title, text, posted.stored(), ended.stored(), begins, ends];
+        connection.prepare_cached(sql)?.execute(values)?;
+    }
+    let sql =
+        "INSERT INTO history_updates (id, announcement, incident, phase, text, posted) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    for Update { id, subject, phase, text, posted } in &history.updates {
+        let (announcement, incident) = match subject {
+            UpdateSubject::Announcement(id) => (Some(integer(*id)), None),
+            UpdateSubject::Incident(id) => (None, Some(integer(*id))),
+        };
+        let values = params![integer(*id), announcement, incident, phase.stored(), text, posted.stored()];
+        connection.prepare_cached(sql)?.execute(values)?;
+    }
     topics.push(Topic::History);
-    Ok(unsigned(id))
+    Ok(())
 }

@@ -2,6 +2,7 @@
 //! The work itself is plain functions over a connection, one file per topic.
 
 mod accounts;
+mod announcements;
 mod audit;
 pub(super) mod backup;
 mod changes;

@@ -1,18 +1,23 @@
 //! The bot's history: minutes, days, incidents and announcements.
 
-use domain::history::announcement::Notice;
+use domain::history::announcement::{MaintenanceWindow, Notice};
 use domain::history::recording::{IncidentStep, minute_to_record};
-use domain::history::{BotState, Day, History, Incident, Minute, Observation};
+use domain::history::update::{NewUpdate, Update, UpdateOutcome, UpdatePhase, UpdateSubject};
+use domain::history::{Announcement, BotState, Day, History, Incident, Minute, Observation};
 
 use super::*;
 use crate::{Recorded, Topic};
 
 on_each_store! {
     a_minute_is_recorded_once_and_counted_for_its_day,
+    silence_counts_from_its_begin,
     an_incident_opens_gets_worse_and_ends,
     what_is_old_or_too_much_is_deleted,
     a_clock_that_is_far_off_is_refused_until_it_is_alone,
     announcements_are_posted_ended_and_removed,
+    maintenance_has_a_window_that_can_be_moved,
+    incidents_and_announcements_get_updates,
+    a_history_is_replaced_as_a_whole,
     what_changes_nothing_invalidates_nothing,
     rows_that_cannot_be_read_are_left_out,
 }
@@ -58,24 +63,54 @@ async fn a_minute_is_recorded_once_and_counted_for_its_day(mut fixture: Fixture)
     record(store, seen(at(180), BotState::Down)).await;
     record(store, seen(at(240), BotState::Up)).await;
     let minute = |second, state| Minute { begins: at(second), state, latency: Some(12.5) };
-    let expected = [(0, BotState::Up), (60, BotState::Partial), (120, BotState::Down), (180, BotState::Up)];
-    let day = Day { begins: DAY, up: 2, partial: 1, down: 1 };
+    let expected = [(0, BotState::Up), (60, BotState::Partial), (120, BotState::Down)];
+    // The incident lasted until five seconds before the end of the next minute.
+    let covered = Minute { latency: None, ..minute(180, BotState::Down) };
+    let day = Day { begins: DAY, up: 1, partial: 1, down: 2 };
     // A missing latency stays missing.
     let next = Observation { latency: None, ..seen(at(300), BotState::Down) };
     record(store, next).await;
     fixture.reopen().await;
     let stored = history(&*fixture.store).await;
     let last = Minute { latency: None, ..minute(240, BotState::Down) };
-    assert_eq!(stored.minutes, [expected.map(|(second, state)| minute(second, state)).to_vec(), vec![last]].concat());
-    assert_eq!(stored.days, [Day { down: 2, ..day.clone() }]);
-    // The first minute of the next day.
+    let expected = expected.map(|(second, state)| minute(second, state)).to_vec();
+    assert_eq!(stored.minutes, [expected, vec![covered, last]].concat());
+    assert_eq!(stored.days, [Day { down: 3, ..day.clone() }]);
+    // The last minute of this day, which the incident covered, and the first of the next one.
     let store = &*fixture.store;
     let before_midnight = seen(at(86_400), BotState::Up);
     let minute = minute_to_record(&before_midnight, Time::default());
     store.record(before_midnight, minute, Some(at(240)), true).await.unwrap();
     record(store, seen(at(86_460), BotState::Up)).await;
-    let days = [Day { up: 3, down: 2, ..day }, Day { begins: at(86_400), up: 1, partial: 0, down: 0 }];
+    let days = [Day { down: 4, ..day }, Day { begins: at(86_400), up: 1, partial: 0, down: 0 }];
     assert_eq!(history(store).await.days, days);
+}
+
+async fn silence_counts_from_its_begin(fixture: Fixture) {
+    let store = &*fixture.store;
+    for minute in 1..=5 {
+        record(store, seen(at(60 * minute), BotState::Up)).await;
+    }
+    // Its last report was at 190, so of the minute from 180 on it was silent for most.
+    let since = |second, state| Observation { since: at(190), ..seen(at(second), state) };
+    store.record(since(310, BotState::Partial), None, None, true).await.unwrap();
+    let states = async || {
+        let stored = history(store).await;
+        let states: Vec<_> = stored.minutes.iter().map(|minute| (minute.state, minute.latency.is_some())).collect();
+        (states, stored.days)
+    };
+    let (up, partial, down) = ((BotState::Up, true), (BotState::Partial, true), (BotState::Down, false));
+    let day = |up, partial, down| vec![Day { begins: DAY, up, partial, down }];
+    assert_eq!(states().await, (vec![up, up, up, partial, partial], day(3, 2, 0)));
+    // Nobody has recorded the minute from 300 on.
+    let worse = Observation { since: at(250), ..seen(at(370), BotState::Down) };
+    assert_eq!(store.record(worse.clone(), None, None, true).await.unwrap().newest, Some(at(300)));
+    assert_eq!(states().await, (vec![up, up, up, partial, down, down], day(3, 1, 2)));
+    store.record(worse, None, None, true).await.unwrap();
+    assert_eq!(states().await.1, day(3, 1, 2), "it counts once");
+    // It gets better, which changes nothing before.
+    record(store, since(420, BotState::Partial)).await;
+    assert_eq!(states().await.0[4..], [down, down, partial]);
 }
 
 async fn an_incident_opens_gets_worse_and_ends(mut fixture: Fixture) {
@@ -188,6 +223,99 @@ async fn announcements_are_posted_ended_and_removed(mut fixture: Fixture) {
     assert_eq!((stored[0].title.as_str(), stored[0].text.as_str()), ("Number 101", "More\nof it."));
 }
 
+async fn maintenance_has_a_window_that_can_be_moved(mut fixture: Fixture) {
+    let window = |begins, ends| MaintenanceWindow { begins: at(begins), ends: at(ends) };
+    let store = &*fixture.store;
+    assert_eq!(store.announce(notice("Maintenance").during(window(100, 200)), at(1)).await.unwrap(), 1);
+    assert_eq!(store.announce(notice("News"), at(2)).await.unwrap(), 2);
+    assert!(store.reschedule_announcement(1, window(150, 300)).await.unwrap());
+    assert!(!store.reschedule_announcement(2, window(150, 300)).await.unwrap(), "it is no maintenance");
+    assert!(!store.reschedule_announcement(3, window(150, 300)).await.unwrap());
+    fixture.reopen().await;
+    let store = &*fixture.store;
+    let stored = history(store).await.announcements;
+    assert_eq!((stored[0].window, stored[1].window), (None, Some(window(150, 300))));
+    assert!(store.end_announcement(1, at(120)).await.unwrap());
+    assert!(!store.reschedule_announcement(1, window(150, 400)).await.unwrap(), "it is over");
+}
+
+async fn incidents_and_announcements_get_updates(mut fixture: Fixture) {
+    let store = &*fixture.store;
+    let update = |subject, phase, text: &str| NewUpdate::new(subject, phase, text).unwrap();
+    let (incident, announcement) = (UpdateSubject::Incident(1), UpdateSubject::Announcement(1));
+    let post = async |store: &dyn Store, subject, phase, second| {
+        store.update_happening(update(subject, phase, "One\ntwo"), at(second)).await.unwrap()
+    };
+    for subject in [incident, announcement] {
+        assert_eq!(post(store, subject, UpdatePhase::Investigating, 1).await, UpdateOutcome::NoSubject);
+    }
+    record(store, seen(at(60), BotState::Down)).await;
+    store.announce(notice("Slow"), at(61)).await.unwrap();
+    assert_eq!(post(store, incident, UpdatePhase::Investigating, 62).await, UpdateOutcome::Posted);
+    assert_eq!(post(store, announcement, UpdatePhase::Identified, 63).await, UpdateOutcome::Posted);
+    assert_eq!(post(store, incident, UpdatePhase::Resolved, 64).await, UpdateOutcome::NotOver);
+    record(store, seen(at(120), BotState::Up)).await;
+    assert_eq!(post(store, incident, UpdatePhase::Resolved, 121).await, UpdateOutcome::Posted);
+    assert_eq!(history(store).await.announcements[0].ended, None);
+    assert_eq!(post(store, announcement, UpdatePhase::Resolved, 122).await, UpdateOutcome::Posted);
+    fixture.reopen().await;
+    let store = &*fixture.store;
+    let stored = history(store).await;
+    assert_eq!(stored.announcements[0].ended, Some(at(122)), "a resolved one is over");
+    let of = |subject| stored.updates_of(subject).map(|update| (update.phase, update.posted)).collect::<Vec<_>>();
+    assert_eq!(of(incident), [(UpdatePhase::Investigating, at(62)), (UpdatePhase::Resolved, at(121))]);
+    assert_eq!(of(announcement), [(UpdatePhase::Identified, at(63)), (UpdatePhase::Resolved, at(122))]);
+    assert_eq!(stored.updates[0].text, "One\ntwo");
+
+    for number in 3..=50 {
+        assert_eq!(post(store, announcement, UpdatePhase::Monitoring, 200 + number).await, UpdateOutcome::Posted);
+    }
+    assert_eq!(post(store, announcement, UpdatePhase::Monitoring, 300).await, UpdateOutcome::TooMany);
+    assert_eq!(post(store, incident, UpdatePhase::Monitoring, 301).await, UpdateOutcome::Posted, "each has its own");
+    assert!(store.remove_announcement(1).await.unwrap());
+    assert_eq!(store.announce(notice("Another"), at(400)).await.unwrap(), 1);
+    let stored = history(store).await;
+    assert_eq!(stored.updates_of(announcement).count(), 0, "a new one with the same number starts without any");
+    assert_eq!(stored.updates.len(), 3);
+}
+
+async fn a_history_is_replaced_as_a_whole(mut fixture: Fixture) {
+    let store = &*fixture.store;
+    record(store, seen(at(60), BotState::Down)).await;
+    store.announce(notice("Old"), at(61)).await.unwrap();
+    let (text, posted) = ("x".to_owned(), at(5));
+    let update = |id, subject| Update { id, subject, phase: UpdatePhase::Monitoring, text: text.clone(), posted };
+    let announcement =
+        |id, ended, window| Announcement { id, title: "ü".to_owned(), text: text.clone(), posted, ended, window };
+    let new = History {
+        minutes: vec![
+            Minute { begins: at(0), state: BotState::Up, latency: Some(1.5) },
+            Minute { begins: at(60), state: BotState::Down, latency: None },
+        ],
+        days: vec![Day { begins: DAY, up: 1, partial: 0, down: 1 }],
+        incidents: vec![Incident {
+            id: 7,
+            worst: BotState::Down,
+            began: at(60),
+            ended: Some(at(120)),
+            shards: 1,
+            shard_count: 2,
+        }],
+        announcements: vec![
+            announcement(4, None, Some(MaintenanceWindow { begins: at(10), ends: at(20) })),
+            announcement(3, Some(at(9)), None),
+        ],
+        updates: vec![update(1, UpdateSubject::Incident(7)), update(2, UpdateSubject::Announcement(4))],
+    };
+    let (_, changed) = fixture.invalidated(&[Topic::History], store.replace_history(new.clone())).await;
+    assert_eq!(changed, [Topic::History]);
+    fixture.reopen().await;
+    let store = &*fixture.store;
+    assert_eq!(history(store).await, new);
+    store.replace_history(History::default()).await.unwrap();
+    assert_eq!(history(store).await, History::default());
+}
+
 async fn what_changes_nothing_invalidates_nothing(fixture: Fixture) {
     let store = &*fixture.store;
     let topics = [Topic::History, Topic::Health, Topic::Stats];
@@ -201,6 +329,8 @@ async fn what_changes_nothing_invalidates_nothing(fixture: Fixture) {
     assert_eq!(changed!(record(store, seen(at(10_000), BotState::Down))), [], "it is refused");
     assert_eq!(changed!(record(store, seen(at(90), BotState::Down))), [Topic::History], "an incident");
     assert_eq!(changed!(store.announce(notice("x"), at(1))), [Topic::History]);
+    let update = NewUpdate::new(UpdateSubject::Announcement(1), UpdatePhase::Monitoring, "").unwrap();
+    assert_eq!(changed!(store.update_happening(update, at(2))), [Topic::History]);
     assert_eq!(changed!(store.end_announcement(1, at(2))), [Topic::History]);
     assert_eq!(changed!(store.remove_announcement(1)), [Topic::History]);
 }

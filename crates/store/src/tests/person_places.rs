@@ -12,7 +12,7 @@ on_each_store! {
 /// Columns that mention nobody, table by table. Before you add one here, ask whether it can identify someone; if so, it belongs
 /// in `store/person_places.rs`, so that `users forget` takes care of it.
 const HOLD_NOBODY: &[(&str, &str)] = &[
-    ("announcements", "id title text posted ended"),
+    ("announcements", "id title text posted ended begins ends"),
     ("audit", "id at kind key request detail count"),
     ("blocked_users", "since"),
     ("bot_keys", "id label key_hash created revoked ordinal"),
@@ -28,6 +28,7 @@ const HOLD_NOBODY: &[(&str, &str)] = &[
     ("guilds", "snapshot id name icon members setup linked grants carried"),
     ("history_days", "begins up partial down"),
     ("history_minutes", "begins state latency"),
+    ("history_updates", "id announcement incident phase text posted"),
     ("incidents", "id worst began ended shards shard_count"),
     ("instances", "key id started_at memory reported shard_count"),
     ("probe", "id at"),

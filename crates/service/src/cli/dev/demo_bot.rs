@@ -19,6 +19,7 @@ use tokio::sync::Mutex;
 use tracing::{info, warn};
 
 use super::demo_data as data;
+use super::demo_history;
 use crate::app::App;
 use crate::http::bot_key;
 
@@ -184,6 +185,7 @@ impl DemoBot {
         let health = self.app.store.health().await?;
         let is_real = |id: &InstanceId| !(id.key == KEY_ID && id.name.as_str().starts_with(NAMED));
         if health.instances.iter().any(|(id, instance)| is_real(id) && !is_silent(instance.reported, now)) {
+            self.remove_history().await?;
             return Ok(false);
         }
         // Demo bots of earlier runs, which may have just ended.
@@ -192,6 +194,8 @@ impl DemoBot {
             let last = Heartbeat { instance, started_at, memory: 0, shard_count: SHARDS, shards };
             self.app.store.record_heartbeat(last, now.before(LONG_SILENT)).await?;
         }
+        // Before the first heartbeat, because history is recorded from then on.
+        self.add_history(now).await?;
         self.send_heartbeat(now).await?;
         let guilds = data::guilds();
         for shard in (0..SHARDS).filter_map(|id| ShardKey::new(SHARDS, id)) {
@@ -204,6 +208,25 @@ impl DemoBot {
         Ok(true)
     }
 
+    /// Writes the demo history, unless the store has a real one.
+    async fn add_history(&self, now: Time) -> anyhow::Result<()> {
+        let known = self.app.store.history().await?;
+        if demo_history::is_demo(&known) || known.days.is_empty() && known.incidents.is_empty() {
+            let new = demo_history::history(demo_history::without_demo(known), now);
+            self.app.store.replace_history(new).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes the demo history, if there is one. The user's own announcements stay.
+    async fn remove_history(&self) -> anyhow::Result<()> {
+        let known = self.app.store.history().await?;
+        if demo_history::is_demo(&known) {
+            self.app.store.replace_history(demo_history::without_demo(known)).await?;
+        }
+        Ok(())
+    }
+
     /// Removes everything it has sent, so that only the real bot's data is left.
     async fn remove_everything(&self) -> anyhow::Result<()> {
         for shard in (0..SHARDS).filter_map(|id| ShardKey::new(SHARDS, id)) {
@@ -213,6 +236,7 @@ impl DemoBot {
         let now = self.app.clock.now();
         let said = data::feedback(now).into_iter().map(|said| Change::FeedbackGone(said.id));
         self.app.store.apply(said.chain([Change::Team(Roster(Vec::new()))]).collect()).await?;
+        self.remove_history().await?;
         // The first report, without shards, ends the records of its former shards; the second makes it look silent.
         self.report(0, Vec::new(), now).await?;
         self.report(0, Vec::new(), now.before(LONG_SILENT)).await

@@ -1,9 +1,10 @@
 //! `bot-companion dev`: everything on this machine, nothing to configure. It wraps the service from outside: the demo bot
-//! (`demo_bot`, `demo_data`) is middleware around the routes, and the `switchboard` does what the sandbox's page `/control`
+//! (`demo_bot`, `demo_data`, `demo_history`) is middleware around the routes, and the `switchboard` does what the sandbox's page `/control`
 //! asks for.
 
 mod demo_bot;
 mod demo_data;
+mod demo_history;
 mod switchboard;
 
 use std::ffi::OsString;
@@ -264,6 +265,8 @@ Act as the bot: your first call replaces the demo bot and its data. Then see wha
   curl -s -X PUT -H 'Authorization: Bearer {key}' {service}/bot/heartbeat \
     -d '{{"instance": "mine", "started_at": '$(date +%s)', "memory": 50000000, "shard_count": 1, "shards": [{{"id": 0}}]}}'
   curl -s -H 'Authorization: Bearer {key}' {service}/bot/state
+
+The status page shows 90 days of demonstration data until your bot reports.
 
 Simulate a failure, here of the guild list; DELETE instead of PUT ends it:
 

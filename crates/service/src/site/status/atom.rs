@@ -5,6 +5,7 @@ use domain::history::History;
 use maud::{Markup, PreEscaped, html};
 
 use super::incidents::{Happening, affected, time_span};
+use crate::site::calendar::TimeFormat;
 use crate::site::{Language, Site};
 
 /// The most entries.
@@ -12,15 +13,16 @@ const MOST: usize = 50;
 const PROLOGUE: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n";
 
 /// The feed, most recently changed first.
-pub fn feed(site: &Site, language: Language, history: &History) -> String {
+pub fn feed(site: &Site, language: Language, history: &History, now: Time) -> String {
     let words = language.words();
     let incidents = history.incidents.iter().map(Happening::Incident);
     let mut entries: Vec<Happening<'_>> =
         incidents.chain(history.announcements.iter().map(Happening::Announcement)).collect();
-    entries.sort_by_key(|entry| std::cmp::Reverse(updated(*entry)));
+    let updated = |entry: &Happening<'_>| updated(history, *entry, now);
+    entries.sort_by_cached_key(|entry| std::cmp::Reverse(updated(entry)));
     entries.truncate(MOST);
     // An empty feed is as old as the build.
-    let updated = entries.first().map_or(site.built, |entry| updated(*entry));
+    let last = entries.first().map_or(site.built, updated);
     let name = legal(&site.config.name);
     html! {
         (PreEscaped(PROLOGUE))
@@ -28,7 +30,7 @@ pub fn feed(site: &Site, language: Language, history: &History) -> String {
             id { (id(site, "incidents")) }
             title { ((words.status.feed_title)(&name)) }
             subtitle { (words.status.feed_subtitle) }
-            updated { (updated.iso8601()) }
+            updated { (last.iso8601()) }
             author { name { (name) } }
             @if let Some(address) = site.address("/site/incidents.atom") {
                 link rel="self" type="application/atom+xml" href=(address) {}
@@ -36,46 +38,57 @@ pub fn feed(site: &Site, language: Language, history: &History) -> String {
             @if let Some(address) = site.address("/site/status") {
                 link rel="alternate" type="text/html" href=(address) {}
             }
-            @for entry in entries { (self::entry(site, language, entry)) }
+            @for entry in entries { (self::entry(site, language, history, entry, now)) }
         }
     }
     .into_string()
 }
 
-fn entry(site: &Site, language: Language, entry: Happening<'_>) -> Markup {
+fn entry(site: &Site, language: Language, history: &History, entry: Happening<'_>, now: Time) -> Markup {
     let words = language.words();
-    let (name, title, mut text) = match entry {
-        Happening::Incident(incident) => (
-            format!("incident-{}", incident.id),
-            affected(words, incident),
-            time_span(words, entry, None).into_string(),
-        ),
+    let name = entry.subject().to_string();
+    let span = || time_span(words, entry, now, false).into_string();
+    let (title, mark, mut parts) = match entry {
+        Happening::Incident(incident) => {
+            let mark = if incident.ended.is_some() { words.status.over } else { words.status.ongoing };
+            (affected(words, incident), mark, vec![span()])
+        }
         Happening::Announcement(announcement) => {
-            (format!("announcement-{}", announcement.id), legal(&announcement.title), legal(&announcement.text))
+            let window = announcement.window.map(|_| format!("{}: {}", words.happenings.maintenance, span()));
+            let mark = (words.happenings.state)(announcement.state(now));
+            (legal(&announcement.title), mark, window.into_iter().chain([legal(&announcement.text)]).collect())
         }
     };
-    if text.is_empty() {
+    parts.extend(history.updates_of(entry.subject()).rev().map(|update| {
+        let (phase, posted) = ((words.happenings.phase)(update.phase), TimeFormat::Moment.utc(words, update.posted));
+        format!("{phase} ({posted})\n{}", legal(&update.text)).trim_end().to_owned()
+    }));
+    parts.retain(|part| !part.is_empty());
+    if parts.is_empty() {
         // Without a link, an entry must have content.
-        text.clone_from(&title);
+        parts.push(title.clone());
     }
-    let mark = if entry.ended().is_some() { words.status.over } else { words.status.ongoing };
     html! {
         entry {
             // Numbers may be reused after the last one is deleted; an entry's ID must not be.
-            id { (id(site, &format!("{name}/{}", entry.began().seconds()))) }
+            id { (id(site, &format!("{name}/{}", entry.known_since().seconds()))) }
             title { (title) " (" (mark) ")" }
-            published { (entry.began().iso8601()) }
-            updated { (updated(entry).iso8601()) }
+            published { (entry.known_since().iso8601()) }
+            updated { (updated(history, entry, now).iso8601()) }
             @if let Some(address) = site.address(&format!("/site/status#{name}")) {
                 link rel="alternate" type="text/html" href=(address) {}
             }
-            content type="text" { (text) }
+            content type="text" { (parts.join("\n\n")) }
         }
     }
 }
 
-fn updated(entry: Happening<'_>) -> Time {
-    entry.ended().unwrap_or_else(|| entry.began())
+fn updated(history: &History, entry: Happening<'_>, now: Time) -> Time {
+    let changed = match entry {
+        Happening::Incident(incident) => incident.ended.unwrap_or(incident.began),
+        Happening::Announcement(announcement) => announcement.changed(now),
+    };
+    history.updates_of(entry.subject()).map(|update| update.posted).fold(changed, Time::max)
 }
 
 /// A permanent ID. The public address makes it globally unique; without one, the bot's name has to do.

@@ -1,4 +1,5 @@
-//! Availability over 90 days: a bar for each day, in three rows of 30, so that it can be read on a phone.
+//! Availability over 90 days: a bar for each day, in three rows of 30, so that it can be read on a phone. The chart starts with the
+//! row of the first recorded day; earlier days in that row are small marks.
 
 use std::fmt::Write as _;
 
@@ -8,7 +9,7 @@ use maud::{Markup, html};
 
 use super::StatusPage;
 use super::legend::legend;
-use super::series::{DAY_MINUTES, days, known_minutes, passed_minutes, percent_up, unknown_minutes};
+use super::series::{DAY_MINUTES, days, known_minutes, passed_minutes, percent_up, since_first_known, unknown_minutes};
 use crate::site::calendar::CalendarTime;
 
 const DAYS: u64 = 90;
@@ -20,16 +21,23 @@ const SMALLEST: f64 = 20.0;
 impl StatusPage<'_> {
     pub(super) fn availability(&self) -> Markup {
         let words = &self.words().status;
-        let days = days(&self.facts.history.days, self.facts.now, DAYS);
+        let all = days(&self.facts.history.days, self.facts.now, DAYS);
+        let days = since_first_known(&all);
+        let is_young = days.len() < all.len();
         let known = days.iter().filter(|day| known_minutes(day) > 0).count();
         html! {
             section aria-labelledby="availability" {
                 h2 id="availability" { (words.availability) }
-                @if let Some(percent) = percent_up(&days, self.words()) {
+                @if let Some(percent) = percent_up(days, self.words()) {
                     div class="card chart" {
-                        p { ((words.availability_summary)(&percent, known)) }
+                        p {
+                            ((words.availability_summary)(&percent, known))
+                            @if let Some(first) = days.first().filter(|_| is_young) {
+                                " " ((self.words().happenings.recorded_since)(&self.day_name(first)))
+                            }
+                        }
                         div class="months" {
-                            @for (index, row) in days.chunks(ROW).enumerate() { (self.bars(index, row)) }
+                            @for (index, row) in days.rchunks(ROW).rev().enumerate() { (self.bars(index, row)) }
                         }
                         (legend(words.legend, &[
                             ("up", self.words().shared.up),
@@ -37,7 +45,7 @@ impl StatusPage<'_> {
                             ("down", self.words().shared.down),
                             ("unknown", words.no_data),
                         ]))
-                        (self.availability_table(&days))
+                        (self.availability_table(days))
                     }
                 } @else {
                     p class="card empty" { (words.no_availability) }
@@ -52,24 +60,32 @@ impl StatusPage<'_> {
         let name = |day: Option<&Day>| day.map_or_else(String::new, |day| self.day_name(day));
         let (first, last) = (name(row.first()), name(row.last()));
         let percent = self.percent(row);
-        let drawn = draw(row, self.facts.now);
+        let span = if row.len() > 1 { (words.days)(&first, &last) } else { last.clone() };
+        let before = ROW.saturating_sub(row.len());
+        let drawn = draw(row, before, self.facts.now);
         html! {
             figure {
                 svg class="hatched" viewBox="0 0 300 100" width="100%" height="84" preserveAspectRatio="none" role="img"
                     aria-labelledby={ "days-" (index) } {
-                    title id={ "days-" (index) } { ((words.days)(&first, &last)) ": " (percent) }
+                    title id={ "days-" (index) } { (span) ": " (percent) }
                     path class="known" d=(drawn.background) {}
                     path class="up" d=(drawn.up) {}
                     path class="partial" d=(drawn.partial) {}
                     path class="down" d=(drawn.down) {}
+                    @if before > 0 {
+                        path class="before" d=(drawn.before) {}
+                        rect class="hit" x="0" y="0" width=(before * 10) height="100" {
+                            title { (self.words().happenings.not_recorded) }
+                        }
+                    }
                     @for (index, day) in row.iter().enumerate() {
-                        rect class="hit" x=(index * 10) y="0" width="10" height="100" {
+                        rect class="hit" x=((before + index) * 10) y="0" width="10" height="100" {
                             title { (self.day_name(day)) ": " (self.percent(std::slice::from_ref(day))) }
                         }
                     }
                 }
                 figcaption class="quiet" {
-                    span { (first) }
+                    span { @if row.len() > 1 { (first) } }
                     span class="percent" { (percent) }
                     span { (last) }
                 }
@@ -125,23 +141,29 @@ impl StatusPage<'_> {
 struct Bars {
     /// Covers the hatched background, except where there is no data.
     background: String,
+    /// A mark for each day before the first recorded one.
+    before: String,
     up: String,
     partial: String,
     down: String,
 }
 
 /// Each bar is ten wide and a day high. From the bottom: up, partly up, down, each thinner than the one before; then unknown.
-fn draw(row: &[Day], now: Time) -> Bars {
+fn draw(row: &[Day], before: usize, now: Time) -> Bars {
     let mut bars = Bars::default();
+    for x in (0..before).map(|index| index * 10) {
+        // Writing to a string cannot fail.
+        let _ = write!(bars.background, "M{x} 0h10v100h-10z");
+        let _ = write!(bars.before, "M{} 94h8v6h-8z", x + 1);
+    }
     for (index, day) in row.iter().enumerate() {
         let heights = heights(day, now);
         let unknown = heights.unknown_from..heights.unknown_to;
-        let x = index * 10;
+        let x = (before + index) * 10;
         let block = |path: &mut String, inset: f64, from: f64, to: f64| {
             if to - from > 0.05 {
                 #[expect(clippy::cast_precision_loss, reason = "there are 30 bars")]
                 let x = x as f64 + inset;
-                // Writing to a string cannot fail.
                 let _ = write!(path, "M{x} {:.1}h{}V{:.1}H{x}z", 100.0 - to, 10.0 - 2.0 * inset, 100.0 - from);
             }
         };
@@ -212,10 +234,13 @@ mod tests {
     #[test]
     fn the_ground_is_covered_except_where_nothing_is_known() {
         let midnight = TODAY.after(Duration::from_hours(24));
-        let bars = draw(&[day(1_440, 0, 0), day(0, 0, 0)], midnight);
+        let bars = draw(&[day(1_440, 0, 0), day(0, 0, 0)], 0, midnight);
         assert_eq!(bars.up, "M1 0.0h8V100.0H1z");
         assert_eq!((bars.partial.as_str(), bars.down.as_str()), ("", ""));
         let gaps = ["M0 0h1v100h-1zM9 0h1v100h-1z", "M10 0h1v100h-1zM19 0h1v100h-1z"];
         assert_eq!(bars.background, format!("M0 0.0h10V100.0H0z{}{}", gaps[0], gaps[1]));
+        let young = draw(&[day(1_440, 0, 0)], 2, midnight);
+        assert_eq!((young.before.as_str(), young.up.as_str()), ("M1 94h8v6h-8zM11 94h8v6h-8z", "M21 0.0h8V100.0H21z"));
+        assert!(young.background.starts_with("M0 0h10v100h-10zM10 0h10v100h-10z"), "nothing is missing there");
     }
 }

@@ -1,12 +1,14 @@
 //! Incidents and announcements, newest first.
 
 use domain::Time;
+use domain::history::update::UpdateSubject;
 use domain::history::{Announcement, BotState, Incident};
 use maud::{Markup, html};
 
 use super::StatusPage;
 use crate::site::calendar::TimeFormat;
 use crate::site::home::shape_of;
+use crate::site::links::linked;
 use crate::site::words::Words;
 
 /// How many are shown at once.
@@ -24,17 +26,37 @@ pub(super) enum Happening<'a> {
 }
 
 impl Happening<'_> {
-    pub(super) fn began(self) -> Time {
+    /// When it became known.
+    pub(super) fn known_since(self) -> Time {
         match self {
             Self::Incident(incident) => incident.began,
             Self::Announcement(announcement) => announcement.posted,
         }
     }
 
-    pub(super) fn ended(self) -> Option<Time> {
+    pub(super) fn began(self) -> Time {
+        match self {
+            Self::Incident(incident) => incident.began,
+            Self::Announcement(announcement) => announcement.window.map_or(announcement.posted, |window| window.begins),
+        }
+    }
+
+    fn ended(self, now: Time) -> Option<Time> {
         match self {
             Self::Incident(incident) => incident.ended,
-            Self::Announcement(announcement) => announcement.ended,
+            Self::Announcement(announcement) => {
+                // Scheduled maintenance has an end too; cancelled maintenance is shown as it was planned.
+                let planned = announcement.window.map(|window| window.ends);
+                let ended = announcement.over_since(now).filter(|ended| *ended >= self.began());
+                ended.or(planned)
+            }
+        }
+    }
+
+    pub(super) fn subject(self) -> UpdateSubject {
+        match self {
+            Self::Incident(incident) => UpdateSubject::Incident(incident.id),
+            Self::Announcement(announcement) => UpdateSubject::Announcement(announcement.id),
         }
     }
 }
@@ -49,24 +71,24 @@ pub(super) fn affected(words: &Words, incident: &Incident) -> String {
     }
 }
 
-/// When something began and ended, and how long it lasted. Without `now`: plain text for feeds, with only what doesn't change.
-pub(super) fn time_span(words: &Words, happening: Happening<'_>, now: Option<Time>) -> Markup {
+/// When something begins and ends, and how long it lasts. As plain text for feeds, it only has what doesn't change.
+pub(super) fn time_span(words: &Words, happening: Happening<'_>, now: Time, is_page: bool) -> Markup {
     let (began, span) = (happening.began(), words.shared.span);
     let shown = |time: Time, format: TimeFormat, text: &str| {
-        if now.is_some() {
+        if is_page {
             format.element_with(time, text)
         } else {
             html! { (text) }
         }
     };
     let moment = TimeFormat::Moment;
-    if let Some(ended) = happening.ended() {
+    if let Some(ended) = happening.ended(now) {
         // One "UTC" is enough for both.
         let (from, end) = (shown(began, moment, &moment.text(words, began)), TimeFormat::EndOf(began));
         (words.status.lasted)(&from, &shown(ended, end, &end.utc(words, ended)), &span(ended.since(began)))
     } else {
         let from = shown(began, moment, &moment.utc(words, began));
-        (words.status.lasts)(&from, now.map(|now| span(now.since(began))).as_deref())
+        (words.status.lasts)(&from, is_page.then(|| span(now.since(began))).as_deref())
     }
 }
 
@@ -74,7 +96,8 @@ impl StatusPage<'_> {
     pub(super) fn incidents(&self) -> Markup {
         let words = &self.words().status;
         let history = self.facts.history;
-        let over = history.announcements.iter().filter(|announcement| announcement.ended.is_some());
+        let now = self.facts.now;
+        let over = history.announcements.iter().filter(|announcement| announcement.over_since(now).is_some());
         let mut all: Vec<Happening<'_>> = history.incidents.iter().map(Happening::Incident).collect();
         all.extend(over.map(Happening::Announcement));
         all.sort_by_key(|happening| std::cmp::Reverse(happening.began()));
@@ -93,7 +116,11 @@ impl StatusPage<'_> {
                         }
                     }
                 }
-                p { a href=(self.frame.site.path("/site/incidents.atom")) type="application/atom+xml" { (words.subscribe) } }
+                p class="feeds" {
+                    a href=(self.frame.site.path("/site/incidents.atom")) type="application/atom+xml" { (words.subscribe) }
+                    " "
+                    a href=(self.frame.site.path("/site/incidents.json")) type="application/json" { (self.words().happenings.as_json) }
+                }
             }
         }
     }
@@ -122,14 +149,15 @@ impl StatusPage<'_> {
                         (affected(words, incident))
                         @if incident.ended.is_none() { " " span class={ "chip " (shape) } { (words.status.ongoing) } }
                     }
-                    p class="quiet" { (time_span(words, Happening::Incident(incident), Some(self.facts.now))) }
+                    p class="quiet" { (time_span(words, Happening::Incident(incident), self.facts.now, true)) }
+                    (self.updates(UpdateSubject::Incident(incident.id)))
                 }
             }
         }
     }
 
     fn past_announcement(&self, announcement: &Announcement) -> Markup {
-        let words = self.words();
+        let (words, now) = (self.words(), self.facts.now);
         let posted = TimeFormat::Date.element(words, announcement.posted);
         let text: String = announcement.text.chars().take(TEXT).collect();
         let is_cut = text.len() < announcement.text.len();
@@ -137,9 +165,17 @@ impl StatusPage<'_> {
             li class="card happening" id={ "announcement-" (announcement.id) } {
                 (megaphone())
                 div {
-                    h3 { bdi { (announcement.title) } " " span class="chip" { (words.status.over) } }
-                    @if !text.is_empty() { p class="lines" dir="auto" { (text) @if is_cut { "…" } } }
-                    p class="quiet" { (words.status.announcement) " · " ((words.status.posted)(&posted)) }
+                    h3 { bdi { (announcement.title) } " " span class="chip" { ((words.happenings.state)(announcement.state(now))) } }
+                    @if !text.is_empty() { p class="lines" dir="auto" { (linked(&text)) @if is_cut { "…" } } }
+                    p class="quiet" {
+                        @if announcement.window.is_some() {
+                            (words.happenings.maintenance) " · "
+                            (time_span(words, Happening::Announcement(announcement), now, true))
+                        } @else {
+                            (words.status.announcement) " · " ((words.status.posted)(&posted))
+                        }
+                    }
+                    (self.updates(UpdateSubject::Announcement(announcement.id)))
                 }
             }
         }

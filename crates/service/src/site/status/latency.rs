@@ -8,7 +8,7 @@ use domain::history::BotState;
 use maud::{Markup, html};
 
 use super::legend::legend;
-use super::series::{ChartBucket, buckets, runs};
+use super::series::{ChartBucket, began, buckets, runs};
 use super::{StatusPage, milliseconds};
 use crate::site::calendar::TimeFormat;
 
@@ -66,7 +66,7 @@ impl StatusPage<'_> {
                     aria-labelledby="latency-title latency-text" {
                     title id="latency-title" { (self.words().status.latency_title) }
                     desc id="latency-text" { (summary) }
-                    path class="known" d=(blocks(quarters, 100.0, |quarter| quarter.known > 0)) {}
+                    path class="known" d=(blocks(quarters, 100.0, |quarter| quarter.known > 0 || self.is_before(quarter, QUARTER))) {}
                     path class="grid" d="M0 0H96M0 50H96M0 100H96" {}
                     path class="area" d=(area) {}
                     path class="line" d=(line) {}
@@ -78,6 +78,11 @@ impl StatusPage<'_> {
                 }
             }
         }
+    }
+
+    /// Whether a bucket of this length ended before the history began, so that nothing is missing there.
+    fn is_before(&self, piece: &ChartBucket, length: Duration) -> bool {
+        began(self.facts.history).is_some_and(|began| piece.begins.after(length) <= began)
     }
 
     /// "23:15", where a heading says UTC or there is no room to say it.
@@ -107,7 +112,7 @@ impl StatusPage<'_> {
                         }
                     }
                     tbody {
-                        @for hour in hours.iter().rev() {
+                        @for hour in hours.iter().rev().filter(|hour| !self.is_before(hour, HOUR)) {
                             tr {
                                 th scope="row" { (self.clock(hour.begins)) }
                                 td { (hour.latency.map_or_else(|| "–".to_owned(), milliseconds)) }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use domain::Time;
-use domain::history::{BotState, Day, Minute};
+use domain::history::recording::day_of;
+use domain::history::{BotState, Day, History, Minute};
 use domain::saturating;
 
 use crate::site::numbers::percent;
@@ -61,6 +62,18 @@ pub(super) fn days(known: &[Day], now: Time, count: u64) -> Vec<Day> {
             found.cloned().unwrap_or(Day { begins, up: 0, partial: 0, down: 0 })
         })
         .collect()
+}
+
+/// The days since the first recorded one: nobody expects data from before the service ran.
+pub(super) fn since_first_known(days: &[Day]) -> &[Day] {
+    let first = days.iter().position(|day| known_minutes(day) > 0).unwrap_or(days.len());
+    days.get(first..).unwrap_or_default()
+}
+
+/// When the history began, if that was within the minutes that are kept.
+pub(super) fn began(history: &History) -> Option<Time> {
+    let (first, day) = (history.minutes.first()?.begins, history.days.first()?.begins);
+    (day >= day_of(first)).then_some(first)
 }
 
 pub(super) fn known_minutes(day: &Day) -> u32 {
@@ -166,6 +179,23 @@ mod tests {
         assert_eq!(unknown_minutes(&days[89], NOW), 380, "the rest of today is not unknown, it is to come");
         assert_eq!(unknown_minutes(&days[88], NOW), 1_440);
         assert_eq!(unknown_minutes(&days[87], NOW), 0);
+    }
+
+    #[test]
+    fn a_history_starts_with_what_is_known_first() {
+        let today = NOW.before(Duration::from_hours(8));
+        let day = |ago: u32, up| Day { begins: today.before(DAY * ago), up, partial: 0, down: 0 };
+        let known = [day(5, 0), day(3, 7), day(0, 100)];
+        let days = days(&known, NOW, 90);
+        let shown = since_first_known(&days);
+        assert_eq!((shown.len(), &shown[0], &shown[1]), (4, &known[1], &day(2, 0)), "a gap after it is one");
+        assert_eq!(since_first_known(&days[..80]), [], "nothing is known");
+
+        let minutes = vec![minute(30, BotState::Up, None), minute(10, BotState::Up, None)];
+        let history = |days: &[Day]| History { minutes: minutes.clone(), days: days.to_vec(), ..History::default() };
+        assert_eq!(began(&history(&[day(0, 2)])), Some(minutes[0].begins));
+        assert_eq!(began(&history(&[day(1, 2), day(0, 2)])), None, "it began before");
+        assert_eq!(began(&History::default()), None);
     }
 
     #[test]

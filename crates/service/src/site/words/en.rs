@@ -1,9 +1,10 @@
 //! English.
 
-use super::{Words, dashboard, home, reference, shared, status};
+use super::{Words, dashboard, happenings, home, reference, shared, status};
 
 pub(in crate::site) const WORDS: Words = Words {
     dashboard: dashboard::EN,
+    happenings: happenings::EN,
     home: home::EN,
     reference: reference::EN,
     shared: shared::EN,

@@ -5,12 +5,14 @@
 pub(super) mod dashboard;
 pub(super) mod de;
 pub(super) mod en;
+pub(super) mod happenings;
 pub(super) mod home;
 pub(super) mod reference;
 pub(super) mod shared;
 pub(super) mod status;
 
 use dashboard::DashboardWords;
+use happenings::HappeningWords;
 use home::HomeWords;
 use reference::ReferenceWords;
 use shared::SharedWords;
@@ -20,6 +22,8 @@ use status::StatusWords;
 pub(super) struct Words {
     /// `/site/dashboard`
     pub(super) dashboard: DashboardWords,
+    /// Announcements, maintenance and updates, wherever they are.
+    pub(super) happenings: HappeningWords,
     /// `/site/`
     pub(super) home: HomeWords,
     /// `/docs`

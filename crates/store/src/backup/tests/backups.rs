@@ -139,7 +139,7 @@ fn what_is_not_a_whole_backup_is_refused_before_anything_is_written() {
             ("\"team\"", "\"guilds\""),
             ("\"team\"", "\"sqlite_schema\""),
             ("\"avatar\"", "\"avatar\\\") SELECT 1\""),
-            ("\"schema\":8", "\"schema\":0"),
+            ("\"schema\":9", "\"schema\":0"),
             // Names that SQLite knows for a row's number, a duplicate column, one too few, and one that is not backed up.
             ("\"signing_in\"", "\"rowid\""),
             ("\"signing_in\"", "\"_rowid_\""),

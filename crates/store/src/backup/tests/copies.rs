@@ -24,7 +24,7 @@ fn everything_arrives_by_every_way() {
         let of = report.tables.iter().map(|(_, rows, _)| rows).sum();
         for stage in [Stage::Moving, Stage::Comparing] {
             let last = seen.iter().rfind(|(seen, ..)| *seen == stage).unwrap();
-            assert_eq!(*last, (stage, of, of, "announcements".to_owned()));
+            assert_eq!(*last, (stage, of, of, "history_updates".to_owned()));
         }
         // It is a normal store now, which continues counting where the old one stopped.
         run(async {

@@ -12,6 +12,7 @@ const STEPS: &[&str] = &[
     include_str!("0004_stats.sql"),
     include_str!("0005_upkeep.sql"),
     include_str!("0006_history.sql"),
+    include_str!("0007_updates.sql"),
 ];
 
 /// Held while the schema changes: if ten replicas start at the same time, one migrates and nine wait.

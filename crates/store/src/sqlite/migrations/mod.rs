@@ -15,6 +15,7 @@ const STEPS: &[&str] = &[
     include_str!("0006_stats.sql"),
     include_str!("0007_upkeep.sql"),
     include_str!("0008_history.sql"),
+    include_str!("0009_updates.sql"),
 ];
 
 pub(crate) const NEWEST: usize = STEPS.len();
