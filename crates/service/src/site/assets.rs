@@ -9,10 +9,11 @@ use aws_lc_rs::digest;
 use crate::views::compressible::CompressibleBody;
 
 /// Name, media type and content of each file.
-const FILES: [(&str, &str, &[u8]); 7] = [
+const FILES: [(&str, &str, &[u8]); 8] = [
     ("style.css", "text/css; charset=utf-8", include_bytes!("assets/style.css")),
     ("times.js", "text/javascript; charset=utf-8", include_bytes!("assets/times.js")),
     ("live.js", "text/javascript; charset=utf-8", include_bytes!("assets/live.js")),
+    ("retry.js", "text/javascript; charset=utf-8", include_bytes!("assets/retry.js")),
     ("dashboard.js", "text/javascript; charset=utf-8", include_bytes!("assets/dashboard.js")),
     // The package `@bot-companion/web`, as `sdk/web` builds it for pages without a bundler.
     ("companion.js", "text/javascript; charset=utf-8", include_bytes!("assets/companion.js")),

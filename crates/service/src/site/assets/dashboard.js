@@ -32,17 +32,22 @@ setInterval(() => {
 // Program against an error's `code`. Some codes mean the same to a person.
 const alike = {
   idp_timeout: "idp_unavailable",
-  idp_misconfigured: "idp_unavailable",
   store_unavailable: "overloaded",
   timeout: "overloaded",
   draining: "overloaded",
 };
-function sentenceFor(error) {
-  const known = words.failures[alike[error.code] ?? error.code];
+/** What went wrong and what to do, as text and elements. */
+function told(error) {
+  const code = alike[error.code] ?? error.code;
+  const isOurs = code === "idp_misconfigured";
+  const known = words.failures[code];
   const wait = error.retryAfter ? counted(words.tryAgainIn, error.retryAfter) : words.tryAgainSoon;
-  if (known) return fill(known, { wait });
+  if (known && !isOurs) return [fill(known, { wait })];
+  const { contact, contactUrl } = element("dashboard").dataset;
+  const link = isOurs && contact && make("a", { href: contactUrl, rel: "noopener noreferrer" }, contact);
+  const problem = make("span", {}, known ?? words.failures.other, ...(link ? [" ", link, "."] : []));
   // With the ID, the request can be found in the service's log.
-  return error.requestId ? fill(words.withId, { problem: words.failures.other, id: error.requestId }) : words.failures.other;
+  return error.requestId ? parts(words.withId, { problem, id: error.requestId }) : [problem];
 }
 
 // --- Elements ----------------------------------------------------------------------------------------------------------------
@@ -58,7 +63,7 @@ function make(tag, attributes, ...children) {
 const named = (name) => make("bdi", { class: "named" }, name);
 const show = (id, isShown) => (element(id).hidden = !isShown);
 /** Says something, or nothing any more, in an element whose `role` makes screen readers announce it. */
-const say = (id, text = "") => (element(id).textContent = text);
+const say = (id, ...said) => element(id).replaceChildren(...said.filter((part) => part !== ""));
 
 /** Only the provider's own pictures, which the page names: any other address could note who looks at it. */
 function pictureAddress(address) {
@@ -106,6 +111,8 @@ function fillList(list, items, makeEntry) {
 /** What was read last, `{ mine, invitable }`, and what went wrong if there was another try since. */
 let servers;
 let serversProblem;
+/** Whether the service has asked for another try of the sign-in later. */
+let isHeld = false;
 /** When the provider's list behind it was read, by the server's clock: the header `Age` says how many seconds ago. */
 let listRead;
 let isRefreshing = false;
@@ -116,6 +123,7 @@ const load = Promise.all([import(document.documentElement.dataset.times), import
 load.catch(() => {
   show("loading", false);
   say("problem", words.scriptFailed);
+  addEventListener("online", () => location.reload());
 });
 const [times, { createCompanion }] = await load;
 
@@ -125,10 +133,24 @@ const companion = createCompanion({
   fetch: async (address, init) => {
     const response = await fetch(address, { credentials: "omit", ...init });
     times.setClock(response);
+    if (address.endsWith("/auth")) isHeld = !response.ok && response.headers.has("Retry-After");
     if (response.ok && address.endsWith("/guilds")) listRead = times.now() - Number(response.headers.get("Age")) * 1000;
     return response;
   },
 });
+
+/** The client's `watch`. What could not be read is read again as soon as the network is back. */
+function watch(topic, read, listener) {
+  let hasFailed = false;
+  const watched = companion.watch(topic, read, (reading) => {
+    hasFailed = reading.error !== undefined;
+    listener(reading);
+  });
+  addEventListener("online", () => {
+    if (hasFailed) watched.reload();
+  });
+  return watched;
+}
 
 // --- Signing in and out ------------------------------------------------------------------------------------------------------
 
@@ -143,7 +165,9 @@ function onClick(id, action) {
     try {
       await action();
     } catch (error) {
-      say("problem", sentenceFor(error));
+      say("problem", ...told(error));
+      // It says to check the connection, which somebody did.
+      if (error.code === "network") addEventListener("online", () => say("problem"), { once: true });
     } finally {
       button.ariaBusy = null;
     }
@@ -161,8 +185,23 @@ async function leave(signOut) {
   }
 }
 
+/** Says why a sign-in takes more than two seconds: the client may try for more than a minute. */
+async function sayIfSlow(signIn) {
+  let said;
+  const timer = setTimeout(() => {
+    said = isHeld ? words.signInWaits : words.signInIsSlow;
+    say("notice", said);
+  }, 2000);
+  try {
+    return await signIn;
+  } finally {
+    clearTimeout(timer);
+    if (said && element("notice").textContent === said) say("notice");
+  }
+}
+
 onClick("sign-in", async () => {
-  await companion.signIn();
+  await sayIfSlow(companion.signIn());
   // The browser is on its way to the provider's page; a second click meanwhile would begin a second sign-in.
   await new Promise((resolve) => {
     addEventListener("pageshow", resolve, { once: true });
@@ -251,7 +290,7 @@ function showServers({ data, error, loading }) {
   show("servers-loading", loading);
   // The old list stays, with a word about why it is not newer.
   show("servers-failed", error !== undefined && companion.session() !== null);
-  element("servers-problem").textContent = error ? sentenceFor(error) : "";
+  say("servers-problem", ...(error ? told(error) : []));
   const { mine = [], invitable = [] } = data ?? {};
   fillList(element("servers"), mine, serverEntry);
   fillList(element("invitable"), invitable, invitableEntry);
@@ -270,7 +309,7 @@ function showServers({ data, error, loading }) {
 }
 
 // Both lists are made of the same list of the provider, so they are read together. `fresh` makes the service ask the provider first.
-const watched = companion.watch("guilds", async (options) => {
+const watched = watch("guilds", async (options) => {
   const mine = await companion.guilds(options);
   return { mine, invitable: await companion.invitableGuilds({ ...options, fresh: false }) };
 }, showServers);
@@ -290,7 +329,7 @@ element("try-again").addEventListener("click", () => {
 });
 element("search").addEventListener("input", showMatches);
 
-companion.watch("status", companion.status, ({ data }) => {
+watch("status", companion.status, ({ data }) => {
   isBotSilent = data?.health.bot.uptime.readable === "offline";
   show("bot-silent", isBotSilent);
 });
@@ -371,15 +410,15 @@ function sessionEntry(session) {
       say("announcement", fill(words.endedSession, { device: on }));
     } catch (error) {
       // One that another device has ended meanwhile is over, too.
-      if (error.code !== "session_not_found") return say("sessions-problem", sentenceFor(error));
+      if (error.code !== "session_not_found") return say("sessions-problem", ...told(error));
     }
     sessions.reload();
   });
   return make("li", {}, about, button);
 }
 
-const sessions = companion.watch("sessions", companion.sessions, ({ data, error }) => {
-  say("sessions-problem", error && companion.session() ? sentenceFor(error) : "");
+const sessions = watch("sessions", companion.sessions, ({ data, error }) => {
+  say("sessions-problem", ...(error && companion.session() ? told(error) : []));
   fillList(element("sessions"), data ?? [], sessionEntry);
 });
 
@@ -387,11 +426,11 @@ const sessions = companion.watch("sessions", companion.sessions, ({ data, error 
 
 try {
   // If this is where a sign-in ends. The client takes code and `state` out of the address, and refuses what did not begin here.
-  const signedIn = await companion.handleCallback();
+  const signedIn = await sayIfSlow(companion.handleCallback());
   if (signedIn) history.replaceState(null, "", signedIn.returnTo);
 } catch (error) {
   // Somebody went back and chose again.
   if (companion.session() && error.code === "state_mismatch") say("notice", words.signedInAlready);
-  else say("problem", sentenceFor(error));
+  else say("problem", ...told(error));
 }
 showPerson(companion.session());

@@ -51,6 +51,9 @@ pub(in crate::site) struct DashboardScriptWords {
     signed_in_already: &'static str,
     signed_out: &'static str,
     session_ended: &'static str,
+    /// A sign-in takes longer: the provider limits us, or is slow.
+    sign_in_waits: &'static str,
+    sign_in_is_slow: &'static str,
     failures: DashboardFailureWords,
     /// In place of `{wait}` in a failure, by the seconds of `Retry-After`.
     try_again_in: PluralWords,
@@ -107,6 +110,7 @@ struct DashboardFailureWords {
     idp_code_rejected: &'static str,
     idp_unavailable: &'static str,
     idp_rate_limited: &'static str,
+    idp_misconfigured: &'static str,
     user_blocked: &'static str,
     scope_missing: &'static str,
     rate_limited: &'static str,
@@ -178,6 +182,8 @@ pub(super) const EN: DashboardWords = DashboardWords {
         signed_in_already: "You're already signed in, so nothing has changed.",
         signed_out: "You're signed out.",
         session_ended: "You're no longer signed in. Your session expired, or you signed out somewhere else. Sign in again to continue.",
+        sign_in_waits: "Discord is limiting sign-ins right now. Keep this page open: we'll keep trying for about a minute.",
+        sign_in_is_slow: "Discord is taking longer than usual. Keep this page open.",
         failures: DashboardFailureWords {
             access_denied: "You cancelled the sign-in. You can sign in any time.",
             state_mismatch: "This sign-in didn't start on this page, so you aren't signed in. Sign in again.",
@@ -185,6 +191,7 @@ pub(super) const EN: DashboardWords = DashboardWords {
             idp_code_rejected: "This sign-in has expired. Sign in again.",
             idp_unavailable: "Discord isn't responding right now. {wait}",
             idp_rate_limited: "Discord is busy right now. {wait}",
+            idp_misconfigured: "This site isn't set up correctly with Discord, so nobody can sign in. Trying again won't help. Please tell the bot's team.",
             user_blocked: "You're not allowed to sign in here. If you think that's a mistake, contact the bot's team.",
             scope_missing: "Discord didn't share your name and your servers with us. Sign in again and allow both.",
             rate_limited: "Too many attempts. {wait}",
@@ -308,6 +315,8 @@ pub(super) const DE: DashboardWords = DashboardWords {
         signed_in_already: "Du bist schon angemeldet. Es hat sich nichts geändert.",
         signed_out: "Du bist abgemeldet.",
         session_ended: "Du bist nicht mehr angemeldet. Deine Sitzung ist abgelaufen, oder du hast dich woanders abgemeldet. Melde dich wieder an, um weiterzumachen.",
+        sign_in_waits: "Discord begrenzt gerade die Anmeldungen. Lass diese Seite offen: Wir versuchen es etwa eine Minute lang weiter.",
+        sign_in_is_slow: "Discord braucht länger als sonst. Lass diese Seite offen.",
         failures: DashboardFailureWords {
             access_denied: "Du hast die Anmeldung abgebrochen. Du kannst dich jederzeit anmelden.",
             state_mismatch: "Diese Anmeldung hat nicht auf dieser Seite begonnen, deshalb bist du nicht angemeldet. Melde dich noch einmal an.",
@@ -315,6 +324,7 @@ pub(super) const DE: DashboardWords = DashboardWords {
             idp_code_rejected: "Diese Anmeldung ist abgelaufen. Melde dich noch einmal an.",
             idp_unavailable: "Discord antwortet gerade nicht. {wait}",
             idp_rate_limited: "Bei Discord ist gerade viel los. {wait}",
+            idp_misconfigured: "Diese Website ist bei Discord nicht richtig eingerichtet, deshalb kann sich niemand anmelden. Ein neuer Versuch hilft nicht. Bitte sag dem Team des Bots Bescheid.",
             user_blocked: "Du darfst dich hier nicht anmelden. Wenn du das für einen Irrtum hältst, wende dich an das Team des Bots.",
             scope_missing: "Discord hat uns deinen Namen und deine Server nicht mitgeteilt. Melde dich noch einmal an und erlaube beides.",
             rate_limited: "Zu viele Versuche. {wait}",
