@@ -116,7 +116,8 @@ async function call(operation, form) {
     (path, input) => path.replace(`{${input.name}}`, encodeURIComponent(input.value.trim())),
     operation.dataset.path,
   );
-  const headers = operation.dataset.try === "token" ? { Token: token } : {};
+  const headers = needsToken(operation) ? { Token: token } : {};
+  for (const { name, value } of form.querySelectorAll(".optional input")) if (value.trim()) headers[name] = value.trim();
   send.disabled = true;
   list.hidden = block.hidden = true;
   result.textContent = form.dataset.waiting;
@@ -142,16 +143,22 @@ async function call(operation, form) {
   }
 }
 
-/** A field for each `{…}` of the path, before the rest of the form. */
-function addParameters(operation, form) {
-  const field = form.querySelector(".parameter");
-  for (const [, name] of operation.dataset.path.matchAll(/\{(.*?)\}/g)) {
+/** A copy of the field for each name, in its place. */
+function addFields(field, names) {
+  for (const name of names) {
     const own = field.cloneNode(true);
     own.querySelector("code").textContent = name;
     own.querySelector("input").name = name;
     field.before(own);
   }
   field.remove();
+}
+
+/** Fields for what the path needs, and for the headers that may be sent. */
+function addParameters(operation, form) {
+  const inPath = [...operation.dataset.path.matchAll(/\{(.*?)\}/g)].map(([, name]) => name);
+  addFields(form.querySelector(".parameter"), inPath);
+  addFields(form.querySelector(".optional"), operation.dataset.headers?.split(" ") ?? []);
 }
 
 /** The token: typed, or that of the dashboard if the visitor says so. */
@@ -171,12 +178,13 @@ function addToken(form) {
   });
 }
 
-/** Opens the form of an operation below its command; one that needs nothing is called at once. */
+const needsToken = (operation) => operation.dataset.try === "token";
+
+/** Opens the form of an operation below its code; one that needs nothing is called at once. */
 function open(operation, button) {
   const form = part(".trial");
-  const needsToken = operation.dataset.try === "token";
   addParameters(operation, form);
-  if (needsToken) addToken(form);
+  if (needsToken(operation)) addToken(form);
   else form.querySelector(".token").remove();
   form.querySelector(".headers").hidden = form.querySelector(".code").hidden = true;
   addCopyButton(form.querySelector(".code"));
@@ -189,11 +197,11 @@ function open(operation, button) {
     button.hidden = false;
     button.focus();
   });
-  operation.querySelector(".command").after(form);
+  operation.querySelector(".calls").after(form);
   button.hidden = true;
   const first = form.querySelector("input") ?? form.querySelector("[type=submit]");
   first.focus();
-  if (!form.querySelector("input")) void call(operation, form);
+  if (!form.querySelector("input:required")) void call(operation, form);
 }
 
 const operations = [...document.querySelectorAll(".operation")];
@@ -203,8 +211,56 @@ for (const operation of operations.filter((operation) => operation.dataset.try))
   // A name that tells the buttons apart for those who hear them.
   button.setAttribute("aria-describedby", `${operation.id}-name`);
   operation.querySelector("h3").id = `${operation.id}-name`;
-  operation.querySelector(".command").after(button);
+  operation.querySelector(".calls").after(button);
 }
+
+// --- The language of code ---
+
+const LANGUAGE = "bot-companion:calls";
+
+/** Shows all calls in this language; details with the same name close each other. */
+function showCalls(language) {
+  for (const call of document.querySelectorAll(".calls details")) call.open = call.dataset.call === language;
+}
+
+for (const summary of document.querySelectorAll(".calls summary")) {
+  summary.addEventListener("click", (event) => {
+    event.preventDefault();
+    const language = summary.parentElement.dataset.call;
+    const before = summary.getBoundingClientRect().top;
+    showCalls(language);
+    // What is above may be longer or shorter now.
+    scrollBy({ top: summary.getBoundingClientRect().top - before, behavior: "instant" });
+    try {
+      localStorage.setItem(LANGUAGE, language);
+    } catch {
+      // Forbidden by the browser: it holds for this page.
+    }
+  });
+}
+try {
+  const language = localStorage.getItem(LANGUAGE);
+  if (document.querySelector(`.calls [data-call="${CSS.escape(language)}"]`)) showCalls(language);
+} catch {
+  // As above.
+}
+
+// --- Groups ---
+
+const groups = [...document.querySelectorAll("[data-group]")];
+
+/** Opens the group of what the address names. Browsers do so, too, but not all of them. */
+function reveal() {
+  const target = document.getElementById(location.hash.slice(1));
+  const group = target?.closest("[data-group]:not([open])");
+  if (!group) return;
+  group.open = true;
+  target.scrollIntoView();
+}
+addEventListener("hashchange", reveal);
+reveal();
+// What is closed is not printed.
+addEventListener("beforeprint", () => groups.forEach((group) => (group.open = true)));
 
 // --- The filter ---
 
@@ -215,6 +271,9 @@ const texts = new Map(
   }),
 );
 
+/** Which groups were open before the filter opened others. */
+let opened;
+
 /** Shows what has every word: operations, the groups that have some, and their links in the tables of contents. */
 function filter(sought) {
   const words = sought.toLowerCase().split(/\s+/).filter(Boolean);
@@ -223,6 +282,9 @@ function filter(sought) {
   for (const group of document.querySelectorAll("[data-operations]")) {
     group.hidden = !group.querySelector(".operation:not([hidden])");
   }
+  if (words.length > 0) opened ??= groups.filter((group) => group.open);
+  for (const group of groups) if (opened) group.open = words.length > 0 || opened.includes(group);
+  if (words.length === 0) opened = undefined;
   for (const entry of document.querySelectorAll(".contents li")) {
     const links = [...entry.querySelectorAll("a")].map((link) => link.hash.slice(1));
     entry.hidden = !links.some((id) => texts.has(id) ? isShown(id) : links.length === 1);
@@ -267,7 +329,7 @@ const headings = [...links.keys()].map((id) => document.getElementById(id));
 
 /** Marks the link of the last heading that was scrolled past. */
 function mark() {
-  const visible = headings.filter((heading) => heading.offsetParent);
+  const visible = headings.filter((heading) => (heading.checkVisibility ? heading.checkVisibility() : heading.offsetParent));
   const here = visible.findLast((heading) => heading.getBoundingClientRect().top < innerHeight / 4);
   for (const [id, link] of links) {
     if (id !== here?.id) link.removeAttribute("aria-current");
