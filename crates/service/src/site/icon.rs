@@ -22,7 +22,7 @@ pub enum IconError {
     Unreadable(PathBuf, std::io::Error),
     #[error("site.icon: {0} has more than 256 KB: make it smaller, such as 256 pixels square")]
     TooLarge(PathBuf),
-    /// It is no picture that browsers show.
+    /// It isn't a picture that browsers can show.
     #[error("site.icon: {0} is no PNG, JPEG, WebP or GIF: save it as one of these")]
     Unknown(PathBuf),
 }
@@ -45,7 +45,7 @@ pub fn check(path: &Path) -> Result<(), IconError> {
     Icon::read(path).map(drop)
 }
 
-/// What the first bytes say; a file's name may lie.
+/// The type according to the first bytes; a file's name may be wrong.
 fn media_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', ..] => Some("image/png"),

@@ -62,10 +62,10 @@ function make(tag, attributes, ...children) {
 /** A name within a sentence: whatever direction it is written in, the rest of the sentence keeps its own. */
 const named = (name) => make("bdi", { class: "named" }, name);
 const show = (id, isShown) => (element(id).hidden = !isShown);
-/** Says something, or nothing any more, in an element whose `role` makes screen readers announce it. */
+/** Sets or clears what an element says whose `role` makes screen readers announce it. */
 const say = (id, ...said) => element(id).replaceChildren(...said.filter((part) => part !== ""));
 
-/** Only the provider's own pictures, which the page names: any other address could note who looks at it. */
+/** Only the provider's own pictures, whose host the page names: any other host could track who visits. */
 function pictureAddress(address) {
   const { pictures, defaultPicture } = element("dashboard").dataset;
   return address.startsWith(pictures) ? address : defaultPicture;
@@ -94,7 +94,7 @@ function fillList(list, items, makeEntry) {
     if (details && before?.querySelector("details[open]")) details.open = true;
     return entry;
   });
-  // In place: an element that is taken out and put back loses the focus.
+  // In place: an element that is removed and put back loses focus.
   entries.forEach((entry, index) => {
     if (list.children[index] !== entry) list.insertBefore(entry, list.children[index] ?? null);
   });
@@ -102,7 +102,7 @@ function fillList(list, items, makeEntry) {
 
   if (!focused || document.activeElement === focused) return;
   const after = entries.find((entry) => entry.dataset.id === focusedEntry.dataset.id);
-  // Where the entry is gone, to the heading: a keyboard starts again near where it was, not at the top of the page.
+  // If the entry is gone, focus the heading, so that keyboard users stay near where they were, not at the top of the page.
   (focusable(after)[position] ?? element(list.getAttribute("aria-labelledby"))).focus();
 }
 
@@ -111,14 +111,14 @@ function fillList(list, items, makeEntry) {
 /** What was read last, `{ mine, invitable }`, and what went wrong if there was another try since. */
 let servers;
 let serversProblem;
-/** Whether the service has asked for another try of the sign-in later. */
+/** Whether the service has asked the client to retry the sign-in later. */
 let isHeld = false;
-/** When the provider's list behind it was read, by the server's clock: the header `Age` says how many seconds ago. */
+/** When the list was read from the provider, by the server's clock: the `Age` header says how many seconds ago. */
 let listRead;
 let isRefreshing = false;
 let isBotSilent = false;
 
-// The page knows the addresses, which change with the content.
+// The page knows the addresses, which change with their content.
 const load = Promise.all([import(document.documentElement.dataset.times), import(element("dashboard").dataset.client)]);
 load.catch(() => {
   show("loading", false);
@@ -127,7 +127,7 @@ load.catch(() => {
 });
 const [times, { createCompanion }] = await load;
 
-// The session is kept in `localStorage`, which all tabs share. `docs/dashboard.md` weighs the other ways.
+// The session is kept in `localStorage`, which all tabs share. `docs/dashboard.md` compares the alternatives.
 const companion = createCompanion({
   url: location.origin + document.documentElement.dataset.base,
   fetch: async (address, init) => {
@@ -154,11 +154,11 @@ function watch(topic, read, listener) {
 
 // --- Signing in and out ------------------------------------------------------------------------------------------------------
 
-/** Does something that a button asks for, once at a time, and tells of a failure. */
+/** Runs a button's action, one at a time, and reports failures. */
 function onClick(id, action) {
   const button = element(id);
   button.addEventListener("click", async () => {
-    // Not `disabled`, which would take the focus away.
+    // Not `disabled`, which would remove the focus.
     if (button.ariaBusy === "true") return;
     button.ariaBusy = "true";
     say("problem");
@@ -202,7 +202,7 @@ async function sayIfSlow(signIn) {
 
 onClick("sign-in", async () => {
   await sayIfSlow(companion.signIn());
-  // The browser is on its way to the provider's page; a second click meanwhile would begin a second sign-in.
+  // The browser is on its way to the provider's page; a second click would start a second sign-in.
   await new Promise((resolve) => {
     addEventListener("pageshow", resolve, { once: true });
     setTimeout(resolve, 5000);
@@ -221,12 +221,12 @@ function showPerson(session) {
     element("avatar").src = pictureAddress(session.user.avatar);
     show("servers-loading", !servers && !serversProblem);
   } else {
-    // Nothing of a person stays in the page of the next one.
+    // Nothing about one user may be left on the page for the next one.
     element("avatar").removeAttribute("src");
     for (const id of ["person-name", "person-username", "missing-answer"]) element(id).replaceChildren();
     for (const id of ["search", "missing-server"]) element(id).value = "";
   }
-  // A keyboard goes on where the new view begins, if what had the focus is hidden now.
+  // If the focused element is hidden now, keyboard users continue at the start of the new view.
   if (document.activeElement.closest("#dashboard [hidden]")) element(session ? "servers-title" : "sign-in").focus();
 }
 
@@ -246,7 +246,7 @@ function serverEntry(guild) {
   // All 20 keys are always there, `true` or `false`.
   const keys = Object.keys(guild.permissions).filter((key) => guild.permissions[key]);
   const details = make("details", {}, make("summary", {}, words.permissions));
-  // Made when somebody looks: there may be 200 servers.
+  // Created on demand: there may be 200 servers.
   details.addEventListener("toggle", () => {
     if (!details.open || details.children.length > 1) return;
     details.append(make("ul", { class: "permissions" }, ...keys.map((key) => make("li", {}, words.permissionNames[key] ?? key))));
@@ -259,7 +259,7 @@ function serverEntry(guild) {
   return make("li", { class: "card server" }, picture(guild.icon), about);
 }
 
-/** To the provider's page for adding the bot, beside this one: the server appears here as soon as the bot is in it. */
+/** Opens the provider's page for adding the bot in another tab: the server appears here as soon as the bot is in it. */
 const inviteLink = (guild, text) => make("a", { href: guild.invite, target: "_blank", rel: "noopener noreferrer" }, text);
 
 function invitableEntry(guild) {
@@ -269,7 +269,7 @@ function invitableEntry(guild) {
   return make("li", { class: "card server" }, picture(guild.icon), make("div", { class: "grow" }, nameOf(guild)), link);
 }
 
-/** For comparing: "CAFÉ" is found by "cafe". */
+/** For searching: "cafe" finds "CAFÉ". */
 const plain = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLocaleLowerCase(language).trim();
 const isMatch = (guild, text) => guild.id === text.trim() || plain(guild.name).includes(plain(text));
 
@@ -280,7 +280,7 @@ function showMatches() {
   for (const entry of element("servers").children) entry.hidden = !found.has(entry.dataset.id);
   const all = counted(words.servers, servers.mine.length);
   const matches = text.trim() === "" ? all : fill(words.matches, { count: numbers.format(found.size), all });
-  // The same again would be announced again.
+  // Setting the same text again would announce it again.
   if (element("matches").textContent !== matches) element("matches").textContent = matches;
 }
 
@@ -288,7 +288,7 @@ function showServers({ data, error, loading }) {
   servers = data;
   serversProblem = error;
   show("servers-loading", loading);
-  // The old list stays, with a word about why it is not newer.
+  // The old list stays, with a note on why it isn't newer.
   show("servers-failed", error !== undefined && companion.session() !== null);
   say("servers-problem", ...(error ? told(error) : []));
   const { mine = [], invitable = [] } = data ?? {};
@@ -308,7 +308,7 @@ function showServers({ data, error, loading }) {
   if (wasRefreshed) say("list-state", isFresh ? words.refreshed : fill(words.notRefreshed, { ago: ago(listRead) }));
 }
 
-// Both lists are made of the same list of the provider, so they are read together. `fresh` makes the service ask the provider first.
+// Both lists come from the same list at the provider, so they are read together. `fresh` makes the service ask the provider first.
 const watched = watch("guilds", async (options) => {
   const mine = await companion.guilds(options);
   return { mine, invitable: await companion.invitableGuilds({ ...options, fresh: false }) };
@@ -323,7 +323,7 @@ function refresh() {
 }
 element("refresh").addEventListener("click", refresh);
 element("try-again").addEventListener("click", () => {
-  // The button goes away with the problem.
+  // The button disappears with the problem.
   element("servers-title").focus();
   watched.reload({ fresh: true });
 });
@@ -336,7 +336,7 @@ watch("status", companion.status, ({ data }) => {
 
 // --- Why is my server missing? -----------------------------------------------------------------------------------------------
 
-/** What the service knows about a server by this name or id, as paragraphs and lists. */
+/** What the service knows about a server with this name or ID, as paragraphs and lists. */
 function whyMissing(query) {
   if (!servers) return [make("p", {}, words.missing.unknown)];
   if (query === "") return [];
@@ -387,7 +387,7 @@ element("missing").addEventListener("submit", (event) => {
 
 // --- Sessions ----------------------------------------------------------------------------------------------------------------
 
-/** "Firefox on Linux", as far as a User-Agent tells; browsers name others beside themselves, so the order matters. */
+/** "Firefox on Linux", as far as the User-Agent reveals it; browsers also name other browsers, so the order matters. */
 function device(agent) {
   const first = (names) => names.find(([pattern]) => pattern.test(agent))?.[1];
   const browser = first([[/Edg/, "Edge"], [/OPR/, "Opera"], [/Firefox/, "Firefox"], [/Chrom/, "Chrome"], [/Safari/, "Safari"]]);
@@ -409,7 +409,7 @@ function sessionEntry(session) {
       await companion.endSession(session.id);
       say("announcement", fill(words.endedSession, { device: on }));
     } catch (error) {
-      // One that another device has ended meanwhile is over, too.
+      // It's also over if another device has ended it in the meantime.
       if (error.code !== "session_not_found") return say("sessions-problem", ...told(error));
     }
     sessions.reload();
@@ -425,11 +425,11 @@ const sessions = watch("sessions", companion.sessions, ({ data, error }) => {
 // --- The start ---------------------------------------------------------------------------------------------------------------
 
 try {
-  // If this is where a sign-in ends. The client takes code and `state` out of the address, and refuses what did not begin here.
+  // Finishes a sign-in, if there is one. The client removes the code and `state` from the address, and rejects sign-ins it didn't start.
   const signedIn = await sayIfSlow(companion.handleCallback());
   if (signedIn) history.replaceState(null, "", signedIn.returnTo);
 } catch (error) {
-  // Somebody went back and chose again.
+  // The user went back and chose again.
   if (companion.session() && error.code === "state_mismatch") say("notice", words.signedInAlready);
   else say("problem", ...told(error));
 }

@@ -1,4 +1,4 @@
-//! Code that calls an operation, to be copied: to a shell, a page or a script.
+//! Code that calls an operation, to copy into a shell, a page or a script.
 
 use std::fmt::Write;
 
@@ -9,10 +9,10 @@ use super::document::{ApiAccess, ApiDocument, Operation, inline};
 use super::highlight::CodeLanguage;
 use super::schema::plain;
 
-/// Stands for the address of the service, which is not known before the page is shown.
+/// Stands for the service's address, which isn't known until the page is shown.
 pub(super) const ORIGIN: char = '\u{1}';
 
-/// What a call sends. In texts, `$NAME` is for whoever copies it.
+/// What a call sends. `$NAME` in a value is for the reader to fill in.
 struct SampleCall {
     method: &'static str,
     path: String,
@@ -157,7 +157,7 @@ fn path(operation: Operation<'_>) -> String {
     })
 }
 
-/// A value for a parameter: the example, or the least number, or else a variable for whoever copies it.
+/// A value for a parameter: the example, or the smallest number, or else a variable for the reader to set.
 fn sample(parameter: &Parameter) -> String {
     // The library hides the example of its type.
     let written = serde_json::to_value(parameter).unwrap_or_default();

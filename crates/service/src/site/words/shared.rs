@@ -1,4 +1,4 @@
-//! Words that more than one page has: the frame, errors, units.
+//! Words that several pages share: the frame, errors, units.
 
 use std::time::Duration;
 
@@ -29,12 +29,12 @@ pub(in crate::site) struct SharedWords {
     /// Separates thousands.
     pub(in crate::site) thousands: char,
     pub(in crate::site) decimal: &'static str,
-    /// The sign after a number, with the space that the language puts before it.
+    /// The percent sign, with the space that the language puts before it.
     pub(in crate::site) percent: &'static str,
     pub(in crate::site) back_home: &'static str,
-    /// Loads the page again.
+    /// The link that reloads the page.
     pub(in crate::site) try_again: &'static str,
-    /// When that makes sense, with the seconds of `Retry-After` if it is sent; 0 for now.
+    /// When to reload the page, with the seconds from `Retry-After` if there are any; 0 means now.
     pub(in crate::site) try_again_in: fn(Option<u64>) -> String,
     pub(in crate::site) not_found: ErrorWords,
     pub(in crate::site) rate_limited: ErrorWords,
@@ -44,7 +44,7 @@ pub(in crate::site) struct SharedWords {
     pub(in crate::site) request_id: &'static str,
 }
 
-/// What an error page says.
+/// The words of an error page.
 pub(in crate::site) struct ErrorWords {
     pub(in crate::site) title: &'static str,
     pub(in crate::site) text: &'static str,
