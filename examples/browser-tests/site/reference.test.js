@@ -1,5 +1,6 @@
 // The reference at /docs, as a developer uses it.
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { DOCS, THEMES, WIDTHS, arriveOnSite, axe, fitsWindow, onSite } from "./site.js";
 
 const { visit } = onSite();
@@ -19,6 +20,27 @@ visit("code is in three languages, and the choice holds for all routes and the n
   await page.goto(`${service.url}${DOCS}#listGuilds`);
   await page.reload();
   await operation(page, "listGuilds").getByText(`await fetch("${service.url}/guilds"`).waitFor();
+});
+
+/** The code of every route in this language, by the route's ID. */
+const calls = (page, language) =>
+  page.locator(`[data-call="${language}"] code`).evaluateAll((codes) => codes.map((code) => [code.closest("article").id, code.textContent]));
+
+visit("the code of every route can be run", async (arrive) => {
+  const page = await (await arriveOnSite(arrive)).open(DOCS);
+  const javascript = await calls(page, "JavaScript");
+  assert.ok(javascript.length > 20);
+  const AsyncFunction = (async () => {}).constructor;
+  for (const [id, code] of javascript) assert.doesNotThrow(() => new AsyncFunction(code), `${id}: ${code}`);
+  // What needs no credentials answers as the page says.
+  const readable = javascript.filter(([id]) => ["getTeam", "getStatus", "getStats", "listFeedback", "getOpenApiDocument"].includes(id));
+  for (const [id, code] of readable) {
+    const data = await page.evaluate(`(async () => {\n${code}\nreturn data;\n})()`);
+    assert.ok(Object.keys(data).length > 1, id);
+  }
+  assert.equal(readable.length, 5);
+  const check = "import ast, json, sys\nfor id, code in json.load(sys.stdin): ast.parse(code, id)";
+  execFileSync(process.env.PYTHON ?? "python3", ["-c", check], { input: JSON.stringify(await calls(page, "Python")) });
 });
 
 visit("an example stands beside the text where there is room, and below it elsewhere", async (arrive) => {

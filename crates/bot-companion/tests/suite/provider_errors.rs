@@ -122,7 +122,7 @@ async fn refused_credentials_are_the_operators_business() {
         let (status, health) = watcher.health().await;
         assert_eq!((status, &health["provider"]["status"]), (200, &"failing".into()), "{health}");
         assert!(health["provider"]["reason"].as_str().unwrap().contains("idp.client_secret"), "{health}");
-        // A refused code proves nothing, a sign-in does.
+        // A rejected code proves nothing about our credentials; a sign-in does.
         app.sandbox.fail(Endpoint::Token, says(400, "{\"error\":\"invalid_grant\"}"));
         app.sign_in("whatever").await.refused(401, "idp_code_rejected");
         watcher.sees("companion_provider_credentials_refused", 1.0).await;

@@ -90,7 +90,7 @@ pub struct ProviderState {
     pub budget_remaining: u32,
     /// Whether the budget has something left for sign-ins.
     pub can_sign_in: bool,
-    /// Whether it has refused our credentials, and has not accepted them since.
+    /// Whether the provider has rejected our credentials and hasn't accepted them since.
     pub credentials_refused: bool,
     /// The last call: which one, its outcome, and when.
     pub last_call: Option<(Endpoint, ProviderOutcome, Time)>,
@@ -141,7 +141,7 @@ impl Guard {
         }
     }
 
-    /// Notes whether the provider refuses our credentials; whether that is new.
+    /// Records whether the provider rejects our credentials. Returns whether that has changed.
     pub(super) fn note_credentials(&self, refused: bool) -> bool {
         let mut state = self.state.lock();
         std::mem::replace(&mut state.credentials_refused, refused) != refused

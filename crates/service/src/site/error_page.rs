@@ -26,7 +26,7 @@ pub fn page(site: &Site, language: Language, code: ErrorCode, retry_seconds: Opt
             p { (text) }
             @if is_temporary { (wait(shared, retry_seconds)) }
             p class="actions" {
-                // The same page: an empty address is the one in the address bar.
+                // An empty address is the current page.
                 @if can_retry { a class="button primary" href="" { (shared.try_again) } }
                 a class={ "button" @if !can_retry { " primary" } } href=(site.path("/site/")) { (shared.back_home) }
             }
@@ -35,7 +35,7 @@ pub fn page(site: &Site, language: Language, code: ErrorCode, retry_seconds: Opt
     })
 }
 
-/// When to try again. The script counts it down, with the sentences that stand beside it.
+/// When to try again. The script counts down with the sentences in the attributes.
 fn wait(shared: &SharedWords, retry_seconds: Option<u64>) -> Markup {
     let sentence = |seconds| (shared.try_again_in)(Some(seconds));
     html! {

@@ -111,7 +111,7 @@ function fillList(list, items, makeEntry) {
 /** What was read last, `{ mine, invitable }`, and what went wrong if there was another try since. */
 let servers;
 let serversProblem;
-/** Whether the service has asked the client to retry the sign-in later. */
+/** Whether the provider's rate limit holds up the sign-in. */
 let isHeld = false;
 /** When the list was read from the provider, by the server's clock: the `Age` header says how many seconds ago. */
 let listRead;
@@ -127,19 +127,25 @@ load.catch(() => {
 });
 const [times, { createCompanion }] = await load;
 
+/** The error that a response names, if it has one; the client reads the response itself. */
+async function errorCode(response) {
+  const answer = await response.clone().json().catch(() => undefined);
+  return answer?.data?.error;
+}
+
 // The session is kept in `localStorage`, which all tabs share. `docs/dashboard.md` compares the alternatives.
 const companion = createCompanion({
   url: location.origin + document.documentElement.dataset.base,
   fetch: async (address, init) => {
     const response = await fetch(address, { credentials: "omit", ...init });
     times.setClock(response);
-    if (address.endsWith("/auth")) isHeld = !response.ok && response.headers.has("Retry-After");
+    if (address.endsWith("/auth")) isHeld = !response.ok && (await errorCode(response)) === "idp_rate_limited";
     if (response.ok && address.endsWith("/guilds")) listRead = times.now() - Number(response.headers.get("Age")) * 1000;
     return response;
   },
 });
 
-/** The client's `watch`. What could not be read is read again as soon as the network is back. */
+/** The client's `watch`, which also reads again after a failure when the network is back. */
 function watch(topic, read, listener) {
   let hasFailed = false;
   const watched = companion.watch(topic, read, (reading) => {
@@ -166,7 +172,7 @@ function onClick(id, action) {
       await action();
     } catch (error) {
       say("problem", ...told(error));
-      // It says to check the connection, which somebody did.
+      // It says to check the connection, which works again.
       if (error.code === "network") addEventListener("online", () => say("problem"), { once: true });
     } finally {
       button.ariaBusy = null;
@@ -185,17 +191,18 @@ async function leave(signOut) {
   }
 }
 
-/** Says why a sign-in takes more than two seconds: the client may try for more than a minute. */
+/** Says why a sign-in takes more than two seconds: the client may retry for more than a minute. */
 async function sayIfSlow(signIn) {
   let said;
-  const timer = setTimeout(() => {
-    said = isHeld ? words.signInWaits : words.signInIsSlow;
-    say("notice", said);
+  const timer = setInterval(() => {
+    const reason = isHeld ? words.signInWaits : words.signInIsSlow;
+    // Setting the same text again would announce it again.
+    if (reason !== said) say("notice", (said = reason));
   }, 2000);
   try {
     return await signIn;
   } finally {
-    clearTimeout(timer);
+    clearInterval(timer);
     if (said && element("notice").textContent === said) say("notice");
   }
 }

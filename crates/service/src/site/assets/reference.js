@@ -218,7 +218,7 @@ for (const operation of operations.filter((operation) => operation.dataset.try))
 
 const LANGUAGE = "bot-companion:calls";
 
-/** Shows all calls in this language; details with the same name close each other. */
+/** Shows every call in this language. */
 function showCalls(language) {
   for (const call of document.querySelectorAll(".calls details")) call.open = call.dataset.call === language;
 }
@@ -229,12 +229,12 @@ for (const summary of document.querySelectorAll(".calls summary")) {
     const language = summary.parentElement.dataset.call;
     const before = summary.getBoundingClientRect().top;
     showCalls(language);
-    // What is above may be longer or shorter now.
+    // The code above has changed its height, so keep the clicked tab in place.
     scrollBy({ top: summary.getBoundingClientRect().top - before, behavior: "instant" });
     try {
       localStorage.setItem(LANGUAGE, language);
     } catch {
-      // Forbidden by the browser: it holds for this page.
+      // Storage is blocked, so the choice only lasts for this page.
     }
   });
 }
@@ -242,14 +242,14 @@ try {
   const language = localStorage.getItem(LANGUAGE);
   if (document.querySelector(`.calls [data-call="${CSS.escape(language)}"]`)) showCalls(language);
 } catch {
-  // As above.
+  // Storage is blocked.
 }
 
 // --- Groups ---
 
 const groups = [...document.querySelectorAll("[data-group]")];
 
-/** Opens the group of what the address names. Browsers do so, too, but not all of them. */
+/** Opens the group that the address leads into. Not all browsers do. */
 function reveal() {
   const target = document.getElementById(location.hash.slice(1));
   const group = target?.closest("[data-group]:not([open])");
@@ -259,7 +259,7 @@ function reveal() {
 }
 addEventListener("hashchange", reveal);
 reveal();
-// What is closed is not printed.
+// Closed groups wouldn't be printed.
 addEventListener("beforeprint", () => groups.forEach((group) => (group.open = true)));
 
 // --- The filter ---
@@ -271,7 +271,7 @@ const texts = new Map(
   }),
 );
 
-/** Which groups were open before the filter opened others. */
+/** The groups that were open before the filter opened others. */
 let opened;
 
 /** Shows what matches every word: operations, their groups, and their links in the tables of contents. */

@@ -1,4 +1,4 @@
-// On a page that says "try again": counts down the wait, and loads the page as soon as the network is back.
+// On error pages that offer a retry: counts down the wait, and reloads when the network is back.
 
 const told = document.getElementById("wait");
 const { seconds, one, many, now } = told.dataset;

@@ -19,9 +19,10 @@ struct SampleCall {
     headers: Vec<(String, String)>,
     body: Option<String>,
     is_stream: bool,
+    is_enveloped: bool,
 }
 
-/// The call of an operation in this language.
+/// Code that calls the operation, in this language.
 pub(super) fn code(document: ApiDocument<'_>, operation: Operation<'_>, language: CodeLanguage) -> String {
     let call = sample_call(document, operation);
     match language {
@@ -49,7 +50,15 @@ fn sample_call(document: ApiDocument<'_>, operation: Operation<'_>) -> SampleCal
         let example = inline(content).and_then(|content| document.examples(content).next());
         body = example.map(|example| plain(example).trim_end().to_owned());
     }
-    SampleCall { method: operation.method, path: path(operation), headers, body, is_stream: operation.is_stream() }
+    let answers = document.response(operation, "200").into_iter().flat_map(|response| response.content.values());
+    SampleCall {
+        method: operation.method,
+        path: path(operation),
+        headers,
+        body,
+        is_stream: operation.is_stream(),
+        is_enveloped: answers.filter_map(inline).any(|content| document.data(content).is_some()),
+    }
 }
 
 impl SampleCall {
@@ -100,6 +109,12 @@ impl SampleCall {
                  console.log(text);\n}}"
             );
         }
+        if !self.is_enveloped {
+            return format!(
+                "const response = await {call};\nif (!response.ok) throw new Error(`HTTP ${{response.status}}`);\nconst data = await \
+                 response.json();"
+            );
+        }
         format!(
             "const response = await {call};\nconst {{ message, data }} = await response.json();\nif (!response.ok) throw new \
              Error(`${{data.error}}: ${{message}}`);"
@@ -130,11 +145,12 @@ impl SampleCall {
                  print(line)"
             );
         }
-        format!("import requests\n\nresponse = {call}\nresponse.raise_for_status()\ndata = response.json()[\"data\"]")
+        let part = if self.is_enveloped { "[\"data\"]" } else { "" };
+        format!("import requests\n\nresponse = {call}\nresponse.raise_for_status()\ndata = response.json(){part}")
     }
 }
 
-/// A value of a header as an expression: a variable, a variable behind "Bearer", or a string.
+/// A header's value as an expression: a variable, "Bearer" and a variable, or a string.
 fn expression(value: &str, bearer: &str, end: &str) -> String {
     match (value.strip_prefix("Bearer $"), value.strip_prefix('$')) {
         (Some(variable), _) => format!("{bearer}{}{end}", variable.to_lowercase()),
@@ -143,7 +159,7 @@ fn expression(value: &str, bearer: &str, end: &str) -> String {
     }
 }
 
-/// A path that ends in a variable: what stands before it, and its name.
+/// Splits a path that ends in a variable into the part before it and the variable's name.
 fn variable_end(path: &str) -> Option<(&str, String)> {
     let (before, name) = path.split_once('$')?;
     Some((before, name.to_lowercase()))

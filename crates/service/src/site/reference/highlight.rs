@@ -1,4 +1,4 @@
-//! Colours for code, without a library: strings, keys, numbers, words of the language, comments. What it does not know stays plain.
+//! Syntax highlighting without a library: strings, keys, numbers and keywords. Everything else stays plain.
 
 use maud::{Markup, PreEscaped, Render};
 
@@ -15,10 +15,10 @@ pub(super) enum CodeLanguage {
 }
 
 impl CodeLanguage {
-    /// In which a call of an operation is shown.
+    /// The languages that calls are shown in.
     pub(super) const CALLS: [Self; 3] = [Self::Shell, Self::JavaScript, Self::Python];
 
-    /// As fenced blocks call it.
+    /// The language that a fenced block names.
     pub(super) fn named(name: &str) -> Self {
         match name {
             "sh" | "bash" => Self::Shell,
@@ -39,7 +39,7 @@ impl CodeLanguage {
         }
     }
 
-    const fn words(self) -> &'static [&'static str] {
+    const fn keywords(self) -> &'static [&'static str] {
         match self {
             Self::Shell => &["curl"],
             Self::JavaScript => &["const", "await", "if", "throw", "new", "for", "of"],
@@ -49,7 +49,7 @@ impl CodeLanguage {
         }
     }
 
-    /// The quotes that strings stand in, the longest first.
+    /// The quotes around strings, longest first.
     const fn quotes(self) -> &'static [&'static str] {
         match self {
             Self::Shell => &["\"", "'"],
@@ -61,7 +61,7 @@ impl CodeLanguage {
     }
 }
 
-/// The code with its parts in `<span>`s, and `origin` in place of [`ORIGIN`].
+/// The code as HTML, with a `<span>` per coloured part and `origin` in place of [`ORIGIN`].
 pub(super) fn highlight(language: CodeLanguage, code: &str, origin: &str) -> Markup {
     let mut out = String::new();
     let mut rest = code;
@@ -75,7 +75,7 @@ pub(super) fn highlight(language: CodeLanguage, code: &str, origin: &str) -> Mar
             let is_number = language != CodeLanguage::Shell && first.is_ascii_digit();
             (
                 length,
-                if language.words().contains(&&rest[..length]) {
+                if language.keywords().contains(&&rest[..length]) {
                     "w"
                 } else if is_number {
                     "n"
@@ -100,7 +100,7 @@ pub(super) fn highlight(language: CodeLanguage, code: &str, origin: &str) -> Mar
     PreEscaped(out)
 }
 
-/// The length of the string that the code begins with.
+/// The length of the string literal at the start of the code.
 fn string(language: CodeLanguage, code: &str) -> Option<usize> {
     let quote = language.quotes().iter().find(|quote| code.starts_with(**quote))?;
     let mut at = quote.len();
@@ -109,11 +109,11 @@ fn string(language: CodeLanguage, code: &str) -> Option<usize> {
         if rest.starts_with(quote) {
             return Some(at + quote.len());
         }
-        // A backslash and what it escapes; in single quotes of a shell it escapes nothing.
+        // A shell's single quotes have no escapes.
         let is_escape = rest.starts_with('\\') && !(language == CodeLanguage::Shell && *quote == "'");
         at += rest.chars().take(if is_escape { 2 } else { 1 }).map(char::len_utf8).sum::<usize>();
     }
-    // Without an end it is no string.
+    // The closing quote is missing.
     None
 }
 
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_language_has_its_parts_and_nothing_gets_lost_or_becomes_markup() {
+    fn each_language_is_coloured_and_nothing_is_lost_or_becomes_markup() {
         for (language, code, expected) in [
             (
                 CodeLanguage::Json,

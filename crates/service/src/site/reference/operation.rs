@@ -122,7 +122,7 @@ fn body(page: &Reference<'_>, operation: Operation<'_>) -> Markup {
     }
 }
 
-/// The headers that a call may have, which the form offers.
+/// The names of the optional headers, for the "Try it" form.
 fn optional_headers(operation: Operation<'_>) -> Option<String> {
     let headers = operation.parameters().filter(|parameter| parameter.parameter_in == ParameterIn::Header);
     let optional = headers.filter(|header| header.required != Required::True).map(|header| header.name.as_str());
@@ -130,7 +130,7 @@ fn optional_headers(operation: Operation<'_>) -> Option<String> {
     (!names.is_empty()).then(|| names.join(" "))
 }
 
-/// How to call it, in one language at a time: opening one closes the others.
+/// Code for the call in each language. Opening one closes the others.
 fn calls(page: &Reference<'_>, operation: Operation<'_>) -> Markup {
     html! {
         h4 { (page.words().command) }
@@ -175,14 +175,11 @@ impl AnswerShape<'_> {
 }
 
 fn shape<'a>(page: &Reference<'a>, content: &'a Content) -> Option<AnswerShape<'a>> {
-    let schema = content.schema.as_ref()?;
-    if let Some(Schema::Object(whole)) = page.document.schema(schema)
-        && let (Some(_), Some(data)) = (whole.properties.get("code"), whole.properties.get("data"))
-    {
+    if let Some(data) = page.document.data(content) {
         let items = inline(data).and_then(items);
         return Some(AnswerShape { schema: items.unwrap_or(data), is_list: items.is_some(), is_envelope: true });
     }
-    Some(AnswerShape { schema, is_list: false, is_envelope: false })
+    Some(AnswerShape { schema: content.schema.as_ref()?, is_list: false, is_envelope: false })
 }
 
 fn success_of<'a>(page: &Reference<'a>, operation: Operation<'a>) -> Option<(&'a str, &'a Content)> {

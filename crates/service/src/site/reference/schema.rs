@@ -65,7 +65,7 @@ fn field(document: ApiDocument<'_>, row: &FieldRow<'_>, style: &TextStyle, words
             }
             td { (kind_and_limits(document, row.schema, words)) }
             @match permission(row) {
-                // These are in the page's language.
+                // In the page's language, unlike the document's descriptions.
                 Some(key) => td { (style.line((marks.permission)(key))) },
                 None => td lang=[style.lang] { (style.line(row.description)) },
             }
@@ -73,7 +73,7 @@ fn field(document: ApiDocument<'_>, row: &FieldRow<'_>, style: &TextStyle, words
     }
 }
 
-/// The permission that a field stands for. All 20 are of the same type, so the document describes them only together.
+/// The permission that a field stands for. The document has one description for all 20, so each gets its own words.
 fn permission(row: &FieldRow<'_>) -> Option<Permission> {
     let key = Permission::ALL.into_iter().find(|key| key.name() == row.name)?;
     row.path.ends_with("permissions.").then_some(key)

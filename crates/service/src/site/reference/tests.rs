@@ -201,6 +201,12 @@ fn commands_of_each_kind() {
                 .to_owned(),
         ),
         ("getTeam", CodeLanguage::Python, format!("{python}.get(\"URL/team\", timeout=30)\n{end}")),
+        // It isn't in the envelope.
+        (
+            "getOpenApiDocument",
+            CodeLanguage::Python,
+            format!("{python}.get(\"URL/openapi.json\", timeout=30)\nresponse.raise_for_status()\ndata = response.json()"),
+        ),
         (
             "sendEvents",
             CodeLanguage::Python,

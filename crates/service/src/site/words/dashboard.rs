@@ -51,7 +51,7 @@ pub(in crate::site) struct DashboardScriptWords {
     signed_in_already: &'static str,
     signed_out: &'static str,
     session_ended: &'static str,
-    /// A sign-in takes longer: the provider limits us, or is slow.
+    /// Shown when a sign-in takes long because of the provider's rate limit, or for another reason.
     sign_in_waits: &'static str,
     sign_in_is_slow: &'static str,
     failures: DashboardFailureWords,
@@ -183,7 +183,7 @@ pub(super) const EN: DashboardWords = DashboardWords {
         signed_out: "You're signed out.",
         session_ended: "You're no longer signed in. Your session expired, or you signed out somewhere else. Sign in again to continue.",
         sign_in_waits: "Discord is limiting sign-ins right now. Keep this page open: we'll keep trying for about a minute.",
-        sign_in_is_slow: "Discord is taking longer than usual. Keep this page open.",
+        sign_in_is_slow: "Signing in is taking longer than usual. Keep this page open.",
         failures: DashboardFailureWords {
             access_denied: "You cancelled the sign-in. You can sign in any time.",
             state_mismatch: "This sign-in didn't start on this page, so you aren't signed in. Sign in again.",
@@ -316,7 +316,7 @@ pub(super) const DE: DashboardWords = DashboardWords {
         signed_out: "Du bist abgemeldet.",
         session_ended: "Du bist nicht mehr angemeldet. Deine Sitzung ist abgelaufen, oder du hast dich woanders abgemeldet. Melde dich wieder an, um weiterzumachen.",
         sign_in_waits: "Discord begrenzt gerade die Anmeldungen. Lass diese Seite offen: Wir versuchen es etwa eine Minute lang weiter.",
-        sign_in_is_slow: "Discord braucht länger als sonst. Lass diese Seite offen.",
+        sign_in_is_slow: "Die Anmeldung dauert länger als sonst. Lass diese Seite offen.",
         failures: DashboardFailureWords {
             access_denied: "Du hast die Anmeldung abgebrochen. Du kannst dich jederzeit anmelden.",
             state_mismatch: "Diese Anmeldung hat nicht auf dieser Seite begonnen, deshalb bist du nicht angemeldet. Melde dich noch einmal an.",
