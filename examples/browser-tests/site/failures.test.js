@@ -51,6 +51,8 @@ visit("a sign-in that waits for the provider says so, and goes on by itself", as
 visit("a page that is refused offers itself again, with the true wait", async (arrive, service) => {
   const visitor = await arriveOnSite(arrive, { javaScriptEnabled: false });
   visitor.allow(/: 503$/);
+  // The style sheet is refused, too.
+  visitor.allow(/^console: Refused to apply style from /);
   await service.control("PUT", "overloaded");
   const page = await visitor.context.newPage();
   const refused = await page.goto(`${service.url}${STATUS}?server=871203344918732833`);

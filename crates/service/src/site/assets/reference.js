@@ -81,6 +81,24 @@ async function read(response, isStream) {
   return text.trim();
 }
 
+/** Strings with a colon if they are keys, words and numbers of JSON. */
+const JSON_PARTS = /("(?:\\.|[^"\\])*")(?=(\s*:)?)|\b(true|false|null)\b|-?\d[\d.eE+-]*/g;
+
+/** The text with the parts of JSON in colour, as the page's examples have them. */
+function* coloured(text) {
+  let end = 0;
+  for (const match of text.matchAll(JSON_PARTS)) {
+    const [whole, string, colon, word] = match;
+    yield text.slice(end, match.index);
+    const part = document.createElement("span");
+    part.className = string ? (colon ? "k" : "s") : word ? "w" : "n";
+    part.textContent = whole;
+    yield part;
+    end = match.index + whole.length;
+  }
+  yield text.slice(end);
+}
+
 /** JSON is indented, everything else is left as is; long text is cut. */
 function shown(text, cut) {
   let pretty = text;
@@ -134,7 +152,7 @@ async function call(operation, form) {
     result.textContent = `${response.status} · ${took} ms`;
     if (isStream && response.ok) result.textContent += ` · ${form.dataset.firstEvent}`;
     showHeaders(list, response.headers);
-    block.querySelector("code").textContent = shown(text, form.dataset.cut);
+    block.querySelector("code").replaceChildren(...coloured(shown(text, form.dataset.cut)));
     list.hidden = block.hidden = false;
   } catch {
     result.textContent = form.dataset.failed;

@@ -91,7 +91,10 @@ impl SampleCall {
                 let name = if name.contains('-') { format!("\"{name}\"") } else { name.clone() };
                 format!("{name}: {}", expression(value, "`Bearer ${", "}`"))
             });
-            let _ = writeln!(options, "  headers: {{ {} }},", headers.collect::<Vec<_>>().join(", "));
+            let _ = match &*headers.collect::<Vec<_>>() {
+                [header] => writeln!(options, "  headers: {{ {header} }},"),
+                headers => writeln!(options, "  headers: {{\n    {},\n  }},", headers.join(",\n    ")),
+            };
         }
         if let Some(body) = &self.body {
             let _ =
@@ -131,7 +134,10 @@ impl SampleCall {
                 .headers
                 .iter()
                 .map(|(name, value)| format!("\"{name}\": {}", expression(value, "f\"Bearer {", "}\"")));
-            let _ = write!(arguments, ",\n    headers={{{}}}", headers.collect::<Vec<_>>().join(", "));
+            let _ = match &*headers.collect::<Vec<_>>() {
+                [header] => write!(arguments, ",\n    headers={{{header}}}"),
+                headers => write!(arguments, ",\n    headers={{\n        {},\n    }}", headers.join(",\n        ")),
+            };
         }
         if let Some(body) = &self.body {
             let _ = write!(arguments, ",\n    data='''{}'''", body.replace('\\', r"\\").replace("'''", r"\'\'\'"));

@@ -139,7 +139,7 @@ fn calls(page: &Reference<'_>, operation: Operation<'_>) -> Markup {
                 details name={ "calls-" (operation.id) } open[language == CodeLanguage::Shell] data-call=(language.title()) {
                     summary { (language.title()) }
                     div class={ "code" @if language == CodeLanguage::Shell { " command" } } {
-                        pre translate="no" {
+                        pre tabindex="0" translate="no" {
                             code { (highlight(language, &code(page.document, operation, language), &page.origin)) }
                         }
                     }

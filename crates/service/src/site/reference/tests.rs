@@ -211,8 +211,9 @@ fn commands_of_each_kind() {
             "sendEvents",
             CodeLanguage::Python,
             format!(
-                "{python}.post(\n    \"URL/bot/events\",\n    headers={{\"Authorization\": f\"Bearer {{key}}\", \"Feed-Instance\": \
-                 instance, \"Feed-Sequence\": \"1\", \"Content-Type\": \"application/x-ndjson\"}},\n    data='''{{\"type\": \
+                "{python}.post(\n    \"URL/bot/events\",\n    headers={{\n        \"Authorization\": f\"Bearer {{key}}\",\n        \
+                 \"Feed-Instance\": instance,\n        \"Feed-Sequence\": \"1\",\n        \"Content-Type\": \
+                 \"application/x-ndjson\",\n    }},\n    data='''{{\"type\": \
                  \"guild_gone\", \"id\": \"1031447905116248139\"}}''',\n    timeout=30,\n)\n{end}"
             ),
         ),
