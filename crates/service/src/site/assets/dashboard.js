@@ -45,7 +45,9 @@ function told(error) {
   if (known && !isOurs) return [fill(known, { wait })];
   const { contact, contactUrl } = element("dashboard").dataset;
   const link = isOurs && contact && make("a", { href: contactUrl, rel: "noopener noreferrer" }, contact);
-  const problem = make("span", {}, known ?? words.failures.other, ...(link ? [" ", link, "."] : []));
+  const sentence = known ?? words.failures.other;
+  // "Tell the bot's team: Support."
+  const problem = make("span", {}, ...(link ? [sentence.replace(/\.$/, ": "), link, "."] : [sentence]));
   // With the ID, the request can be found in the service's log.
   return error.requestId ? parts(words.withId, { problem, id: error.requestId }) : [problem];
 }
