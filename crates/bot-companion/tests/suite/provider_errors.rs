@@ -3,6 +3,7 @@
 use provider::idp::Endpoint;
 use provider::sandbox::Fault;
 
+use crate::admin::Watcher;
 use crate::harness::{Answer, TestApp, eventually, suite_log};
 
 /// Appears in everything the provider says, and never in what we say.
@@ -104,6 +105,8 @@ async fn trouble_with_the_guild_list_is_told_as_the_contract_says_and_never_spoi
 async fn refused_credentials_are_the_operators_business() {
     for fault in [Fault::InvalidClient, says(400, "{\"error\":\"invalid_client\",\"error_description\":\"~\"}")] {
         let app = TestApp::start().await;
+        let watcher = Watcher::of(&app);
+        watcher.sees("companion_provider_credentials_refused", 0.0).await;
         app.sandbox.fail(Endpoint::Token, fault.clone());
         let answer = app.sign_in(&app.sandbox.issue_code("owner")).await;
         let id = answer.header("x-request-id").to_owned();
@@ -115,6 +118,18 @@ async fn refused_credentials_are_the_operators_business() {
             log.lines().any(|line| line.contains("idp_misconfigured") && line.contains(&id))
         })
         .await;
+        watcher.sees("companion_provider_credentials_refused", 1.0).await;
+        let (status, health) = watcher.health().await;
+        assert_eq!((status, &health["provider"]["status"]), (200, &"failing".into()), "{health}");
+        assert!(health["provider"]["reason"].as_str().unwrap().contains("idp.client_secret"), "{health}");
+        // A rejected code proves nothing about our credentials; a sign-in does.
+        app.sandbox.fail(Endpoint::Token, says(400, "{\"error\":\"invalid_grant\"}"));
+        app.sign_in("whatever").await.refused(401, "idp_code_rejected");
+        watcher.sees("companion_provider_credentials_refused", 1.0).await;
+        app.sandbox.heal(Endpoint::Token);
+        app.user("owner").await;
+        watcher.sees("companion_provider_credentials_refused", 0.0).await;
+        assert_eq!(watcher.health().await.1["provider"]["status"], "ok");
     }
 }
 

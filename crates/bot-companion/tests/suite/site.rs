@@ -120,7 +120,10 @@ async fn errors_on_pages_are_pages() {
     let refused = page(&client, "/site/").await;
     assert_eq!(refused.status, 429);
     assert_eq!(refused.header("retry-after"), "1");
-    assert!(refused.text().contains("too many requests. Reload the page in 1 second."), "{}", refused.text());
+    let text = refused.text();
+    assert!(text.contains("too many requests.") && text.contains("Try again in 1 second."), "{text}");
+    // The retry leads to the same page.
+    assert!(text.contains("<a class=\"button primary\" href=\"\">Try again</a>"), "{text}");
     assert!(refused.text().contains(refused.header("x-request-id")));
     client.get("/team").await.refused(429, "rate_limited");
     let wrong = TestApp::start().await;

@@ -211,11 +211,18 @@ impl Provider {
         match result {
             Ok(value) => {
                 permit.settle(CallOutcome::Healthy);
+                // Only a success proves them right: a provider may reject the code before it checks our credentials.
+                if endpoint.is_ours() && self.guard.note_credentials(false) {
+                    tracing::info!("the identity provider accepts this service's credentials again");
+                }
                 Ok(value)
             }
             Err((error, outcome)) => {
                 span.fail();
                 permit.settle(outcome);
+                if error.kind == IdpErrorKind::Misconfigured {
+                    self.guard.note_credentials(true);
+                }
                 // Strangers can cause this as often as they like.
                 if matches!(error.kind, IdpErrorKind::Misconfigured | IdpErrorKind::RedirectRefused)
                     && let Some(count) = self.refusals.count(self.options.clock.ticks())

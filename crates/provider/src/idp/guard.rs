@@ -90,6 +90,8 @@ pub struct ProviderState {
     pub budget_remaining: u32,
     /// Whether the budget has something left for sign-ins.
     pub can_sign_in: bool,
+    /// Whether the provider has rejected our credentials and hasn't accepted them since.
+    pub credentials_refused: bool,
     /// The last call: which one, its outcome, and when.
     pub last_call: Option<(Endpoint, ProviderOutcome, Time)>,
 }
@@ -105,6 +107,7 @@ struct GuardState {
     /// one of them counts as refused: many at the same time must not all pass as the first of their network.
     signing_in: HashMap<Subject, u32>,
     last_call: Option<(Endpoint, ProviderOutcome, Time)>,
+    credentials_refused: bool,
     /// For the log line about rate-limited calls.
     limits: Throttle,
 }
@@ -134,7 +137,14 @@ impl Guard {
             last_call: state.last_call,
             budget_remaining: state.budget.remaining(now),
             can_sign_in: state.budget.wait(now, Part::NewNetworks).is_none(),
+            credentials_refused: state.credentials_refused,
         }
+    }
+
+    /// Records whether the provider rejects our credentials. Returns whether that has changed.
+    pub(super) fn note_credentials(&self, refused: bool) -> bool {
+        let mut state = self.state.lock();
+        std::mem::replace(&mut state.credentials_refused, refused) != refused
     }
 
     /// Permits one call that may take up to `limit`; an error if it must not be made now.
@@ -261,6 +271,7 @@ impl GuardState {
             budget: FailureBudget::new(failure_budget),
             signing_in: HashMap::new(),
             last_call: None,
+            credentials_refused: false,
             limits: Throttle::default(),
         }
     }

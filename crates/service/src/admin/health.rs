@@ -105,6 +105,12 @@ fn provider(app: &App) -> Value {
         json!({"call": endpoint.text(), "outcome": outcome.text(), "seconds_ago": ago})
     });
     let (status, reason) = match state.last_call {
+        _ if state.credentials_refused => (
+            "failing",
+            Some(
+                "it rejects this service's credentials, so nobody can sign in: check idp.client_id and idp.client_secret",
+            ),
+        ),
         _ if !open.is_empty() => {
             ("failing", Some("it failed too often, so these calls are paused: see `circuits_open`"))
         }

@@ -115,6 +115,7 @@ fn provider(text: &mut Exposition, app: &App) {
         text.histogram(list::PROVIDER_DURATION, ("call", call.text()), &durations);
     }
     text.value(list::PROVIDER_CIRCUIT, u8::from(!state.open_circuits.is_empty()));
+    text.value(list::PROVIDER_CREDENTIALS, u8::from(state.credentials_refused));
     text.value(list::PROVIDER_BUDGET, state.budget_remaining);
 }
 

@@ -13,6 +13,7 @@ const FILES: [(&str, &str, &[u8]); 8] = [
     ("style.css", "text/css; charset=utf-8", include_bytes!("assets/style.css")),
     ("times.js", "text/javascript; charset=utf-8", include_bytes!("assets/times.js")),
     ("live.js", "text/javascript; charset=utf-8", include_bytes!("assets/live.js")),
+    ("retry.js", "text/javascript; charset=utf-8", include_bytes!("assets/retry.js")),
     ("dashboard.js", "text/javascript; charset=utf-8", include_bytes!("assets/dashboard.js")),
     // `@bot-companion/web` and its `/tabs`, as `sdk/web` builds them for pages without a bundler.
     ("companion.js", "text/javascript; charset=utf-8", include_bytes!("assets/companion.js")),

@@ -66,10 +66,13 @@ pub fn page(site: &Site, language: Language, sign_in: &SignIn) -> String {
         live: "",
     };
     let words = &language.words().dashboard;
+    // Where people reach the team, by convention the operator's first link.
+    let contact = site.config.links.first();
     frame.page(&html! {
         div id="dashboard" class="wide stack dashboard" data-pictures=(site.pictures.allowed())
             data-default-picture=(site.pictures.safe(&Picture::default()))
-            data-client=(site.path(&assets::path(CLIENT))) data-tabs=(site.path(&assets::path(TABS))) {
+            data-client=(site.path(&assets::path(CLIENT))) data-tabs=(site.path(&assets::path(TABS)))
+            data-contact=[contact.map(|link| &link.label)] data-contact-url=[contact.map(|link| &link.url)] {
             div {
                 h1 { (title) }
                 p id="problem" class="message bad" role="alert" {}

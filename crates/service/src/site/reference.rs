@@ -5,6 +5,7 @@ mod command;
 mod contents;
 mod document;
 pub mod feed;
+mod highlight;
 mod operation;
 mod schema;
 mod text;
@@ -157,7 +158,19 @@ fn group(page: &Reference<'_>, tag: &Tag) -> Markup {
                 h2 id=(id) { a class="anchor" href={ "#" (id) } { (title(tag)) } }
                 p { (page.style.line(tag.description.as_deref().unwrap_or_default())) }
             }
-            @for operation in page.document.operations_of(tag) { (operation::show(page, operation)) }
+            details class="routes" data-group {
+                summary {
+                    b { ((page.words().routes)(page.document.operations_of(tag).count())) }
+                    span class="quiet" {
+                        @for operation in page.document.operations_of(tag) {
+                            " " span class="short" { (operation.method) " " (operation.path) }
+                        }
+                    }
+                }
+                div {
+                    @for operation in page.document.operations_of(tag) { (operation::show(page, operation)) }
+                }
+            }
         }
     }
 }

@@ -60,6 +60,8 @@ families! {
     not made.";
     PROVIDER_CIRCUIT: Gauge "companion_provider_circuit_open" "Whether the circuit breaker of any call to the identity \
     provider is open.";
+    PROVIDER_CREDENTIALS: Gauge "companion_provider_credentials_refused" "Whether the identity provider refuses the \
+    service's own credentials, so that nobody can sign in.";
     PROVIDER_BUDGET: Gauge "companion_provider_failure_budget_remaining" "Calls the identity provider may still refuse before \
     no more are made.";
     RELOAD_SUCCESS: Gauge "companion_reload_last_success" "1 if the last reload succeeded or there was none, 0 if it failed.";

@@ -32,17 +32,24 @@ setInterval(() => {
 // Program against an error's `code`. Some codes mean the same to a person.
 const alike = {
   idp_timeout: "idp_unavailable",
-  idp_misconfigured: "idp_unavailable",
   store_unavailable: "overloaded",
   timeout: "overloaded",
   draining: "overloaded",
 };
-function sentenceFor(error) {
-  const known = words.failures[alike[error.code] ?? error.code];
+/** What went wrong and what to do, as text and elements. */
+function told(error) {
+  const code = alike[error.code] ?? error.code;
+  const isOurs = code === "idp_misconfigured";
+  const known = words.failures[code];
   const wait = error.retryAfter ? counted(words.tryAgainIn, error.retryAfter) : words.tryAgainSoon;
-  if (known) return fill(known, { wait });
+  if (known && !isOurs) return [fill(known, { wait })];
+  const { contact, contactUrl } = element("dashboard").dataset;
+  const link = isOurs && contact && make("a", { href: contactUrl, rel: "noopener noreferrer" }, contact);
+  const sentence = known ?? words.failures.other;
+  // "Tell the bot's team: Support."
+  const problem = make("span", {}, ...(link ? [sentence.replace(/\.$/, ": "), link, "."] : [sentence]));
   // With the ID, the request can be found in the service's log.
-  return error.requestId ? fill(words.withId, { problem: words.failures.other, id: error.requestId }) : words.failures.other;
+  return error.requestId ? parts(words.withId, { problem, id: error.requestId }) : [problem];
 }
 
 // --- Elements ----------------------------------------------------------------------------------------------------------------
@@ -57,8 +64,8 @@ function make(tag, attributes, ...children) {
 /** A name within a sentence: whatever direction it is written in, the rest of the sentence keeps its own. */
 const named = (name) => make("bdi", { class: "named" }, name);
 const show = (id, isShown) => (element(id).hidden = !isShown);
-/** Sets or clears the text of an element whose `role` makes screen readers announce it. */
-const say = (id, text = "") => (element(id).textContent = text);
+/** Sets or clears what an element says whose `role` makes screen readers announce it. */
+const say = (id, ...said) => element(id).replaceChildren(...said.filter((part) => part !== ""));
 
 /** Only the provider's own pictures, whose host the page names: any other host could track who visits. */
 function pictureAddress(address) {
@@ -106,6 +113,8 @@ function fillList(list, items, makeEntry) {
 /** What was read last, `{ mine, invitable }`, and what went wrong if there was another try since. */
 let servers;
 let serversProblem;
+/** Whether the provider's rate limit holds up the sign-in. */
+let isHeld = false;
 /** When the list was read from the provider, by the server's clock. */
 let listRead;
 let isRefreshing = false;
@@ -117,8 +126,15 @@ const load = Promise.all([document.documentElement.dataset.times, client, tabs].
 load.catch(() => {
   show("loading", false);
   say("problem", words.scriptFailed);
+  addEventListener("online", () => location.reload());
 });
 const [times, { createCompanion, updatedAt }, { shareTabs }] = await load;
+
+/** The error that a response names, if it has one; the client reads the response itself. */
+async function errorCode(response) {
+  const answer = await response.clone().json().catch(() => undefined);
+  return answer?.data?.error;
+}
 
 // The session is kept in `localStorage`, which all tabs share. `docs/dashboard.md` compares the alternatives.
 const companion = createCompanion({
@@ -129,9 +145,23 @@ const companion = createCompanion({
   fetch: async (address, init) => {
     const response = await fetch(address, { credentials: "omit", ...init });
     times.setClock(response);
+    if (address.endsWith("/auth")) isHeld = !response.ok && (await errorCode(response)) === "idp_rate_limited";
     return response;
   },
 });
+
+/** The client's `watch`, which also reads again after a failure when the network is back. */
+function watch(topic, read, listener) {
+  let hasFailed = false;
+  const watched = companion.watch(topic, read, (reading) => {
+    hasFailed = reading.error !== undefined;
+    listener(reading);
+  });
+  addEventListener("online", () => {
+    if (hasFailed) watched.reload();
+  });
+  return watched;
+}
 
 // --- Signing in and out ------------------------------------------------------------------------------------------------------
 
@@ -146,15 +176,33 @@ function onClick(id, action) {
     try {
       await action();
     } catch (error) {
-      say("problem", sentenceFor(error));
+      say("problem", ...told(error));
+      // It says to check the connection, which works again.
+      if (error.code === "network") addEventListener("online", () => say("problem"), { once: true });
     } finally {
       button.ariaBusy = null;
     }
   });
 }
 
+/** Says why a sign-in takes more than two seconds: the client may retry for more than a minute. */
+async function sayIfSlow(signIn) {
+  let said;
+  const timer = setInterval(() => {
+    const reason = isHeld ? words.signInWaits : words.signInIsSlow;
+    // Setting the same text again would announce it again.
+    if (reason !== said) say("notice", (said = reason));
+  }, 2000);
+  try {
+    return await signIn;
+  } finally {
+    clearInterval(timer);
+    if (said && element("notice").textContent === said) say("notice");
+  }
+}
+
 onClick("sign-in", async () => {
-  await companion.signIn();
+  await sayIfSlow(companion.signIn());
   // The browser is on its way to the provider's page; a second click would start a second sign-in.
   await new Promise((resolve) => {
     addEventListener("pageshow", resolve, { once: true });
@@ -243,7 +291,7 @@ function showServers({ data, error, loading }) {
   show("servers-loading", loading);
   // The old list stays, with a note on why it isn't newer.
   show("servers-failed", error !== undefined && companion.session() !== null);
-  element("servers-problem").textContent = error ? sentenceFor(error) : "";
+  say("servers-problem", ...(error ? told(error) : []));
   const { mine = [], invitable = [] } = data ?? {};
   fillList(element("servers"), mine, serverEntry);
   fillList(element("invitable"), invitable, invitableEntry);
@@ -262,7 +310,7 @@ function showServers({ data, error, loading }) {
 }
 
 // Both lists come from the same list at the provider, so they are read together. `fresh` makes the service ask the provider first.
-const watched = companion.watch("guilds", async (options) => {
+const watched = watch("guilds", async (options) => {
   const mine = await companion.guilds(options);
   listRead = times.now() - (Date.now() - updatedAt(mine));
   return { mine, invitable: await companion.invitableGuilds({ ...options, fresh: false }) };
@@ -283,7 +331,7 @@ element("try-again").addEventListener("click", () => {
 });
 element("search").addEventListener("input", showMatches);
 
-companion.watch("status", companion.status, ({ data }) => {
+watch("status", companion.status, ({ data }) => {
   isBotSilent = data?.health.bot.uptime.readable === "offline";
   show("bot-silent", isBotSilent);
 });
@@ -364,15 +412,15 @@ function sessionEntry(session) {
       say("announcement", fill(words.endedSession, { device: on }));
     } catch (error) {
       // It's also over if another device has ended it in the meantime.
-      if (error.code !== "session_not_found") return say("sessions-problem", sentenceFor(error));
+      if (error.code !== "session_not_found") return say("sessions-problem", ...told(error));
     }
     sessions.reload();
   });
   return make("li", {}, about, button);
 }
 
-const sessions = companion.watch("sessions", companion.sessions, ({ data, error }) => {
-  say("sessions-problem", error && companion.session() ? sentenceFor(error) : "");
+const sessions = watch("sessions", companion.sessions, ({ data, error }) => {
+  say("sessions-problem", ...(error && companion.session() ? told(error) : []));
   fillList(element("sessions"), data ?? [], sessionEntry);
 });
 
@@ -380,11 +428,11 @@ const sessions = companion.watch("sessions", companion.sessions, ({ data, error 
 
 try {
   // Finishes a sign-in, if there is one. The client removes the code and `state` from the address, and rejects sign-ins it didn't start.
-  const signedIn = await companion.handleCallback();
+  const signedIn = await sayIfSlow(companion.handleCallback());
   if (signedIn) history.replaceState(null, "", signedIn.returnTo);
 } catch (error) {
   // The user went back and chose again.
   if (companion.session() && error.code === "state_mismatch") say("notice", words.signedInAlready);
-  else say("problem", sentenceFor(error));
+  else say("problem", ...told(error));
 }
 showPerson(companion.session());

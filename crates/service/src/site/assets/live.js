@@ -1,5 +1,6 @@
 // Fetches the page again when something it shows has changed, so that it stays up to date. `data-live` of <main> names the topics of
-// `GET /live` that matter.
+// `GET /live` that matter. Of all visible tabs, one has the stream and tells the others: a browser opens only six connections to a
+// service over HTTP/1.1. What crosses the channel are names of topics, which are the same for everybody.
 
 const { base, times } = document.documentElement.dataset;
 const { localise } = await import(times);
@@ -8,9 +9,21 @@ const topics = main.dataset.live.split(" ");
 
 // A page says how long ago things were, and there is no event when a bot stops reporting.
 const READ_AT_LEAST_EVERY = 60_000;
+// The least wait before a page is read again, and the random rest, so that not all visitors come at the same moment. Up or down is
+// shown at once; a large bot's numbers change every second, and one reading shows many changes.
+const SOON = [0, 1_000];
+const LATER = [20_000, 20_000];
+// After a refused stream, doubled each time.
+const REOPEN_AFTER = 3_000;
+const REOPEN_AT_MOST_AFTER = 60_000;
+
+// --- Reading ---
 
 let reading = false;
 let again = false;
+/** When the page will be read, and the timer for it. */
+let due = Infinity;
+let timer;
 /** The version to show as soon as nothing on the page is focused or selected. */
 let newest;
 
@@ -27,8 +40,22 @@ function show() {
   newest = undefined;
 }
 
+/** Reads the page after a while, unless it is read sooner. */
+function readIn([least, rest]) {
+  const now = performance.now();
+  const at = now + least + Math.random() * rest;
+  if (at >= due) return;
+  due = at;
+  clearTimeout(timer);
+  timer = setTimeout(readAgain, at - now);
+}
+
 /** Replaces the page with its current version, but not while the visitor is using it. */
 async function readAgain() {
+  clearTimeout(timer);
+  due = Infinity;
+  // A hidden page is read when it is seen again.
+  if (document.hidden) return;
   if (reading) {
     again = true;
     return;
@@ -36,37 +63,98 @@ async function readAgain() {
   reading = true;
   try {
     const response = await fetch(location.href, { headers: { "Accept": "text/html" } });
-    if (!response.ok) return;
+    if (!response.ok) {
+      const wait = Number(response.headers.get("Retry-After")) * 1000;
+      if (wait) readIn([wait, wait / 2]);
+      return;
+    }
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     newest = page.querySelector("main");
     localise(newest);
     show();
   } catch {
-    // The network is down. The stream reconnects on its own, and its first event names every topic.
+    // The network is down, and the browser says when it is back.
   } finally {
     reading = false;
     if (again) {
       again = false;
-      void readAgain();
+      readIn(SOON);
     }
   }
 }
 
 main.addEventListener("focusout", () => setTimeout(show));
-setInterval(() => document.hidden || readAgain(), READ_AT_LEAST_EVERY);
+setInterval(readAgain, READ_AT_LEAST_EVERY);
+addEventListener("online", () => readIn(SOON));
 
-let isFirst = true;
-const stream = new EventSource(`${base}/live`);
-stream.addEventListener("changed", (event) => {
-  const { changed } = JSON.parse(event.data);
-  // The first event names every topic, and the page has just been loaded.
-  if (!isFirst && changed.some((topic) => topics.includes(topic))) {
-    // Not all visitors at the same moment.
-    setTimeout(readAgain, Math.random() * 1000);
-  }
-  isFirst = false;
+// --- The stream ---
+
+const name = `bot-companion:pages:${base}`;
+const channel = new BroadcastChannel(name);
+channel.addEventListener("message", ({ data }) => hear(data));
+
+function hear(changed) {
+  if (changed.includes("status") && topics.includes("status")) readIn(SOON);
+  else if (changed.some((topic) => topics.includes(topic))) readIn(LATER);
+}
+
+/** Keeps a stream open until the signal aborts. `isNew`: the page has just been loaded, so its first event, which names every topic, says
+ * nothing new. */
+function hold(signal, isNew) {
+  return new Promise((resolve) => {
+    let stream;
+    let reopen;
+    let refusals = 0;
+    const open = () => {
+      stream = new EventSource(`${base}/live`);
+      stream.addEventListener("changed", (event) => {
+        const { changed } = JSON.parse(event.data);
+        if (!isNew) {
+          channel.postMessage(changed);
+          hear(changed);
+        }
+        isNew = false;
+        refusals = 0;
+      });
+      stream.addEventListener("error", () => {
+        // Events may have been missed, so the next first event counts.
+        isNew = false;
+        // The browser connects again after a lost connection, but not after a refusal.
+        if (stream.readyState !== EventSource.CLOSED) return;
+        const wait = Math.min(REOPEN_AT_MOST_AFTER, REOPEN_AFTER * 2 ** refusals);
+        refusals += 1;
+        reopen = setTimeout(open, wait * (0.5 + Math.random()));
+      });
+    };
+    signal.addEventListener("abort", () => {
+      clearTimeout(reopen);
+      stream.close();
+      resolve();
+    });
+    open();
+  });
+}
+
+let visible;
+/** Has the stream, or waits until the tab that has it is closed or hidden. */
+async function follow(isNew) {
+  visible = new AbortController();
+  const { signal } = visible;
+  // Only a secure context has locks. Without them, each visible tab has its own stream.
+  if (!navigator.locks) return hold(signal, isNew);
+  const isMine = await navigator.locks.request(name, { ifAvailable: true }, async (lock) => {
+    if (lock) await hold(signal, isNew);
+    return lock !== null;
+  });
+  if (isMine || signal.aborted) return;
+  // Aborted while it waits, it ends with an error.
+  await navigator.locks.request(name, { signal }, () => hold(signal, false)).catch(() => undefined);
+}
+
+document.addEventListener("visibilitychange", () => {
+  visible?.abort();
+  if (document.hidden) return;
+  readIn(SOON);
+  void follow(false);
 });
-stream.addEventListener("error", () => {
-  // Events may have been missed, so the next first event counts.
-  isFirst = false;
-});
+if (!document.hidden) void follow(true);

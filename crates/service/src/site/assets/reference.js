@@ -81,6 +81,24 @@ async function read(response, isStream) {
   return text.trim();
 }
 
+/** Strings with a colon if they are keys, words and numbers of JSON. */
+const JSON_PARTS = /("(?:\\.|[^"\\])*")(?=(\s*:)?)|\b(true|false|null)\b|-?\d[\d.eE+-]*/g;
+
+/** The text with the parts of JSON in colour, as the page's examples have them. */
+function* coloured(text) {
+  let end = 0;
+  for (const match of text.matchAll(JSON_PARTS)) {
+    const [whole, string, colon, word] = match;
+    yield text.slice(end, match.index);
+    const part = document.createElement("span");
+    part.className = string ? (colon ? "k" : "s") : word ? "w" : "n";
+    part.textContent = whole;
+    yield part;
+    end = match.index + whole.length;
+  }
+  yield text.slice(end);
+}
+
 /** JSON is indented, everything else is left as is; long text is cut. */
 function shown(text, cut) {
   let pretty = text;
@@ -116,7 +134,8 @@ async function call(operation, form) {
     (path, input) => path.replace(`{${input.name}}`, encodeURIComponent(input.value.trim())),
     operation.dataset.path,
   );
-  const headers = operation.dataset.try === "token" ? { Token: token } : {};
+  const headers = needsToken(operation) ? { Token: token } : {};
+  for (const { name, value } of form.querySelectorAll(".optional input")) if (value.trim()) headers[name] = value.trim();
   send.disabled = true;
   list.hidden = block.hidden = true;
   result.textContent = form.dataset.waiting;
@@ -133,7 +152,7 @@ async function call(operation, form) {
     result.textContent = `${response.status} · ${took} ms`;
     if (isStream && response.ok) result.textContent += ` · ${form.dataset.firstEvent}`;
     showHeaders(list, response.headers);
-    block.querySelector("code").textContent = shown(text, form.dataset.cut);
+    block.querySelector("code").replaceChildren(...coloured(shown(text, form.dataset.cut)));
     list.hidden = block.hidden = false;
   } catch {
     result.textContent = form.dataset.failed;
@@ -142,16 +161,22 @@ async function call(operation, form) {
   }
 }
 
-/** A field for each `{…}` in the path, before the rest of the form. */
-function addParameters(operation, form) {
-  const field = form.querySelector(".parameter");
-  for (const [, name] of operation.dataset.path.matchAll(/\{(.*?)\}/g)) {
+/** Copies the field once per name, in its place. */
+function addFields(field, names) {
+  for (const name of names) {
     const own = field.cloneNode(true);
     own.querySelector("code").textContent = name;
     own.querySelector("input").name = name;
     field.before(own);
   }
   field.remove();
+}
+
+/** Fields for each `{…}` in the path and for the optional headers, before the rest of the form. */
+function addParameters(operation, form) {
+  const inPath = [...operation.dataset.path.matchAll(/\{(.*?)\}/g)].map(([, name]) => name);
+  addFields(form.querySelector(".parameter"), inPath);
+  addFields(form.querySelector(".optional"), operation.dataset.headers?.split(" ") ?? []);
 }
 
 /** The token: typed in, or the dashboard's if the visitor chooses that. */
@@ -171,12 +196,13 @@ function addToken(form) {
   });
 }
 
-/** Opens an operation's form below its command; operations without input are called right away. */
+const needsToken = (operation) => operation.dataset.try === "token";
+
+/** Opens an operation's form below its code; operations without input are called right away. */
 function open(operation, button) {
   const form = part(".trial");
-  const needsToken = operation.dataset.try === "token";
   addParameters(operation, form);
-  if (needsToken) addToken(form);
+  if (needsToken(operation)) addToken(form);
   else form.querySelector(".token").remove();
   form.querySelector(".headers").hidden = form.querySelector(".code").hidden = true;
   addCopyButton(form.querySelector(".code"));
@@ -189,11 +215,11 @@ function open(operation, button) {
     button.hidden = false;
     button.focus();
   });
-  operation.querySelector(".command").after(form);
+  operation.querySelector(".calls").after(form);
   button.hidden = true;
   const first = form.querySelector("input") ?? form.querySelector("[type=submit]");
   first.focus();
-  if (!form.querySelector("input")) void call(operation, form);
+  if (!form.querySelector("input:required")) void call(operation, form);
 }
 
 const operations = [...document.querySelectorAll(".operation")];
@@ -203,8 +229,56 @@ for (const operation of operations.filter((operation) => operation.dataset.try))
   // A name that tells the buttons apart for screen readers.
   button.setAttribute("aria-describedby", `${operation.id}-name`);
   operation.querySelector("h3").id = `${operation.id}-name`;
-  operation.querySelector(".command").after(button);
+  operation.querySelector(".calls").after(button);
 }
+
+// --- The language of code ---
+
+const LANGUAGE = "bot-companion:calls";
+
+/** Shows every call in this language. */
+function showCalls(language) {
+  for (const call of document.querySelectorAll(".calls details")) call.open = call.dataset.call === language;
+}
+
+for (const summary of document.querySelectorAll(".calls summary")) {
+  summary.addEventListener("click", (event) => {
+    event.preventDefault();
+    const language = summary.parentElement.dataset.call;
+    const before = summary.getBoundingClientRect().top;
+    showCalls(language);
+    // The code above has changed its height, so keep the clicked tab in place.
+    scrollBy({ top: summary.getBoundingClientRect().top - before, behavior: "instant" });
+    try {
+      localStorage.setItem(LANGUAGE, language);
+    } catch {
+      // Storage is blocked, so the choice only lasts for this page.
+    }
+  });
+}
+try {
+  const language = localStorage.getItem(LANGUAGE);
+  if (document.querySelector(`.calls [data-call="${CSS.escape(language)}"]`)) showCalls(language);
+} catch {
+  // Storage is blocked.
+}
+
+// --- Groups ---
+
+const groups = [...document.querySelectorAll("[data-group]")];
+
+/** Opens the group that the address leads into. Not all browsers do. */
+function reveal() {
+  const target = document.getElementById(location.hash.slice(1));
+  const group = target?.closest("[data-group]:not([open])");
+  if (!group) return;
+  group.open = true;
+  target.scrollIntoView();
+}
+addEventListener("hashchange", reveal);
+reveal();
+// Closed groups wouldn't be printed.
+addEventListener("beforeprint", () => groups.forEach((group) => (group.open = true)));
 
 // --- The filter ---
 
@@ -215,6 +289,9 @@ const texts = new Map(
   }),
 );
 
+/** The groups that were open before the filter opened others. */
+let opened;
+
 /** Shows what matches every word: operations, their groups, and their links in the tables of contents. */
 function filter(sought) {
   const words = sought.toLowerCase().split(/\s+/).filter(Boolean);
@@ -223,6 +300,9 @@ function filter(sought) {
   for (const group of document.querySelectorAll("[data-operations]")) {
     group.hidden = !group.querySelector(".operation:not([hidden])");
   }
+  if (words.length > 0) opened ??= groups.filter((group) => group.open);
+  for (const group of groups) if (opened) group.open = words.length > 0 || opened.includes(group);
+  if (words.length === 0) opened = undefined;
   for (const entry of document.querySelectorAll(".contents li")) {
     const links = [...entry.querySelectorAll("a")].map((link) => link.hash.slice(1));
     entry.hidden = !links.some((id) => texts.has(id) ? isShown(id) : links.length === 1);
@@ -267,7 +347,7 @@ const headings = [...links.keys()].map((id) => document.getElementById(id));
 
 /** Marks the link of the last heading that was scrolled past. */
 function mark() {
-  const visible = headings.filter((heading) => heading.offsetParent);
+  const visible = headings.filter((heading) => (heading.checkVisibility ? heading.checkVisibility() : heading.offsetParent));
   const here = visible.findLast((heading) => heading.getBoundingClientRect().top < innerHeight / 4);
   for (const [id, link] of links) {
     if (id !== here?.id) link.removeAttribute("aria-current");

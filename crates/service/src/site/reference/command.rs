@@ -1,4 +1,4 @@
-//! A command that calls an operation, to copy into a shell.
+//! Code that calls an operation, to copy into a shell, a page or a script.
 
 use std::fmt::Write;
 
@@ -6,50 +6,169 @@ use utoipa::openapi::Required;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 
 use super::document::{ApiAccess, ApiDocument, Operation, inline};
+use super::highlight::CodeLanguage;
 use super::schema::plain;
 
-/// The text around the service's address, which isn't known until the page is shown.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct CurlCommand {
-    pub(super) before: String,
-    pub(super) after: String,
+/// Stands for the service's address, which isn't known until the page is shown.
+pub(super) const ORIGIN: char = '\u{1}';
+
+/// What a call sends. `$NAME` in a value is for the reader to fill in.
+struct SampleCall {
+    method: &'static str,
+    path: String,
+    headers: Vec<(String, String)>,
+    body: Option<String>,
+    is_stream: bool,
+    is_enveloped: bool,
 }
 
-pub(super) fn curl(document: ApiDocument<'_>, operation: Operation<'_>) -> CurlCommand {
-    let mut before = "curl -sS".to_owned();
-    if operation.is_stream() {
-        before.push_str(" -N");
+/// Code that calls the operation, in this language.
+pub(super) fn code(document: ApiDocument<'_>, operation: Operation<'_>, language: CodeLanguage) -> String {
+    let call = sample_call(document, operation);
+    match language {
+        CodeLanguage::JavaScript => call.javascript(),
+        CodeLanguage::Python => call.python(),
+        _ => call.curl(),
     }
-    if operation.method != "GET" {
-        before = format!("{before} -X {}", operation.method);
-    }
-    before.push(' ');
-    let mut after = path(operation);
+}
+
+fn sample_call(document: ApiDocument<'_>, operation: Operation<'_>) -> SampleCall {
+    let mut headers = Vec::new();
     match operation.access() {
         ApiAccess::Public => {}
-        ApiAccess::Session => add(&mut after, r#"-H "Token: $TOKEN""#),
-        ApiAccess::BotKey => add(&mut after, r#"-H "Authorization: Bearer $KEY""#),
+        ApiAccess::Session => headers.push(("Token".to_owned(), "$TOKEN".to_owned())),
+        ApiAccess::BotKey => headers.push(("Authorization".to_owned(), "Bearer $KEY".to_owned())),
     }
-    let headers = operation.parameters().filter(|parameter| parameter.parameter_in == ParameterIn::Header);
-    for header in headers.filter(|header| header.required == Required::True) {
-        let value = sample(header);
-        add(&mut after, &format!(r#"-H "{}: {value}""#, header.name));
+    let given = operation.parameters().filter(|parameter| parameter.parameter_in == ParameterIn::Header);
+    for header in given.filter(|header| header.required == Required::True) {
+        headers.push((header.name.clone(), sample(header)));
     }
-    let body = operation.request_body().and_then(|body| body.content.iter().next());
-    if let Some((media_type, content)) = body {
-        add(&mut after, &format!(r#"-H "Content-Type: {media_type}""#));
-        if let Some(example) = inline(content).and_then(|content| document.examples(content).next()) {
-            // A quote within single quotes ends them, stands for itself, and begins them again.
-            add(&mut after, &format!("--data-binary '{}'", plain(example).trim_end().replace('\'', r"'\''")));
-        }
+    let content = operation.request_body().and_then(|body| body.content.iter().next());
+    let mut body = None;
+    if let Some((media_type, content)) = content {
+        headers.push(("Content-Type".to_owned(), media_type.clone()));
+        let example = inline(content).and_then(|content| document.examples(content).next());
+        body = example.map(|example| plain(example).trim_end().to_owned());
     }
-    CurlCommand { before, after }
+    let answers = document.response(operation, "200").into_iter().flat_map(|response| response.content.values());
+    SampleCall {
+        method: operation.method,
+        path: path(operation),
+        headers,
+        body,
+        is_stream: operation.is_stream(),
+        is_enveloped: answers.filter_map(inline).any(|content| document.data(content).is_some()),
+    }
 }
 
-/// Another line of the command.
-fn add(command: &mut String, line: &str) {
-    // Writing to a string cannot fail.
-    let _ = write!(command, " \\\n  {line}");
+impl SampleCall {
+    fn curl(&self) -> String {
+        let mut command = "curl -sS".to_owned();
+        if self.is_stream {
+            command.push_str(" -N");
+        }
+        if self.method != "GET" {
+            let _ = write!(command, " -X {}", self.method);
+        }
+        let _ = write!(command, " {ORIGIN}{}", self.path);
+        for (name, value) in &self.headers {
+            let _ = write!(command, " \\\n  -H \"{name}: {value}\"");
+        }
+        if let Some(body) = &self.body {
+            // A quote within single quotes ends them, stands for itself, and begins them again.
+            let _ = write!(command, " \\\n  --data-binary '{}'", body.replace('\'', r"'\''"));
+        }
+        command
+    }
+
+    fn javascript(&self) -> String {
+        let mut options = String::new();
+        if self.method != "GET" {
+            let _ = writeln!(options, "  method: \"{}\",", self.method);
+        }
+        if !self.headers.is_empty() {
+            let headers = self.headers.iter().map(|(name, value)| {
+                let name = if name.contains('-') { format!("\"{name}\"") } else { name.clone() };
+                format!("{name}: {}", expression(value, "`Bearer ${", "}`"))
+            });
+            let _ = match &*headers.collect::<Vec<_>>() {
+                [header] => writeln!(options, "  headers: {{ {header} }},"),
+                headers => writeln!(options, "  headers: {{\n    {},\n  }},", headers.join(",\n    ")),
+            };
+        }
+        if let Some(body) = &self.body {
+            let _ =
+                writeln!(options, "  body: `{}`,", body.replace('\\', r"\\").replace('`', r"\`").replace("${", r"\${"));
+        }
+        let call = match (options.is_empty(), variable_end(&self.path)) {
+            (true, None) => format!("fetch(\"{ORIGIN}{}\")", self.path),
+            (false, None) => format!("fetch(\"{ORIGIN}{}\", {{\n{options}}})", self.path),
+            (true, Some((path, name))) => format!("fetch(`{ORIGIN}{path}${{{name}}}`)"),
+            (false, Some((path, name))) => format!("fetch(`{ORIGIN}{path}${{{name}}}`, {{\n{options}}})"),
+        };
+        if self.is_stream {
+            return format!(
+                "const response = await {call};\nfor await (const text of response.body.pipeThrough(new TextDecoderStream())) {{\n  \
+                 console.log(text);\n}}"
+            );
+        }
+        if !self.is_enveloped {
+            return format!(
+                "const response = await {call};\nif (!response.ok) throw new Error(`HTTP ${{response.status}}`);\nconst data = await \
+                 response.json();"
+            );
+        }
+        format!(
+            "const response = await {call};\nconst {{ message, data }} = await response.json();\nif (!response.ok) throw new \
+             Error(`${{data.error}}: ${{message}}`);"
+        )
+    }
+
+    fn python(&self) -> String {
+        let mut arguments = match variable_end(&self.path) {
+            Some((path, name)) => format!("f\"{ORIGIN}{path}{{{name}}}\""),
+            None => format!("\"{ORIGIN}{}\"", self.path),
+        };
+        if !self.headers.is_empty() {
+            let headers = self
+                .headers
+                .iter()
+                .map(|(name, value)| format!("\"{name}\": {}", expression(value, "f\"Bearer {", "}\"")));
+            let _ = match &*headers.collect::<Vec<_>>() {
+                [header] => write!(arguments, ",\n    headers={{{header}}}"),
+                headers => write!(arguments, ",\n    headers={{\n        {},\n    }}", headers.join(",\n        ")),
+            };
+        }
+        if let Some(body) = &self.body {
+            let _ = write!(arguments, ",\n    data='''{}'''", body.replace('\\', r"\\").replace("'''", r"\'\'\'"));
+        }
+        let timeout = if self.is_stream { "stream=True, timeout=60" } else { "timeout=30" };
+        let (start, comma, end) = if arguments.contains('\n') { ("\n    ", ",\n    ", ",\n") } else { ("", ", ", "") };
+        let call = format!("requests.{}({start}{arguments}{comma}{timeout}{end})", self.method.to_lowercase());
+        if self.is_stream {
+            return format!(
+                "import requests\n\nwith {call} as response:\n    for line in response.iter_lines(decode_unicode=True):\n        \
+                 print(line)"
+            );
+        }
+        let part = if self.is_enveloped { "[\"data\"]" } else { "" };
+        format!("import requests\n\nresponse = {call}\nresponse.raise_for_status()\ndata = response.json(){part}")
+    }
+}
+
+/// A header's value as an expression: a variable, "Bearer" and a variable, or a string.
+fn expression(value: &str, bearer: &str, end: &str) -> String {
+    match (value.strip_prefix("Bearer $"), value.strip_prefix('$')) {
+        (Some(variable), _) => format!("{bearer}{}{end}", variable.to_lowercase()),
+        (None, Some(variable)) => variable.to_lowercase(),
+        (None, None) => format!("\"{value}\""),
+    }
+}
+
+/// Splits a path that ends in a variable into the part before it and the variable's name.
+fn variable_end(path: &str) -> Option<(&str, String)> {
+    let (before, name) = path.split_once('$')?;
+    Some((before, name.to_lowercase()))
 }
 
 /// The path with a value for each of its parameters.

@@ -85,6 +85,12 @@ impl<'a> ApiDocument<'a> {
         examples.filter_map(move |example| self.resolve(example, |components| &components.examples)?.value.as_ref())
     }
 
+    /// The schema of `data`, if this is the envelope.
+    pub(super) fn data(self, content: &'a Content) -> Option<&'a RefOr<Schema>> {
+        let Schema::Object(whole) = self.schema(content.schema.as_ref()?)? else { return None };
+        whole.properties.get("code").and(whole.properties.get("data"))
+    }
+
     /// The errors that an operation may answer with, by status.
     pub(super) fn errors(self, operation: Operation<'a>) -> Vec<DocumentedError<'a>> {
         let statuses = operation.described.responses.responses.keys();

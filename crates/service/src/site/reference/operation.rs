@@ -8,8 +8,9 @@ use utoipa::openapi::schema::Schema;
 use utoipa::openapi::{Content, RefOr, Required};
 
 use super::Reference;
-use super::command::curl;
+use super::command::code;
 use super::document::{ApiAccess, DocumentedError, Operation, inline, name};
+use super::highlight::{CodeLanguage, highlight};
 use super::schema::{fields, items, kind_and_limits, plain};
 use super::text::code_block;
 
@@ -21,25 +22,32 @@ pub(super) fn show(page: &Reference<'_>, operation: Operation<'_>) -> Markup {
     html! {
         article class="operation card" id=(operation.id) data-path=(operation.path)
             data-try=[can_try.then_some(if access == ApiAccess::Session { "token" } else { "public" })]
-            data-stream[operation.is_stream()] {
-            h3 lang=[page.style.lang] { a class="anchor" href={ "#" (operation.id) } { (operation.summary) } }
-            p class="route" {
-                (method(operation.method)) " "
-                code class="path" { (operation.path) } " "
-                span class="chip" {
-                    @match access {
-                        ApiAccess::Public => (words.public),
-                        ApiAccess::Session => (words.with_token),
-                        ApiAccess::BotKey => (words.with_key),
+            data-stream[operation.is_stream()] data-headers=[optional_headers(operation)] {
+            div class="head" {
+                h3 lang=[page.style.lang] { a class="anchor" href={ "#" (operation.id) } { (operation.summary) } }
+                p class="route" {
+                    (method(operation.method)) " "
+                    code class="path" { (operation.path) } " "
+                    span class="chip" {
+                        @match access {
+                            ApiAccess::Public => (words.public),
+                            ApiAccess::Session => (words.with_token),
+                            ApiAccess::BotKey => (words.with_key),
+                        }
                     }
                 }
+                div class="prose" lang=[page.style.lang] { (page.style.blocks(operation.description())) }
             }
-            div class="prose" lang=[page.style.lang] { (page.style.blocks(operation.description())) }
-            (parameters(page, operation))
-            (body(page, operation))
-            (command(page, operation))
-            (answer(page, operation))
-            (errors(page, operation))
+            div class="samples" {
+                (calls(page, operation))
+                (example(page, operation))
+            }
+            div class="facts" {
+                (parameters(page, operation))
+                (body(page, operation))
+                (answer(page, operation))
+                (errors(page, operation))
+            }
         }
     }
 }
@@ -114,14 +122,41 @@ fn body(page: &Reference<'_>, operation: Operation<'_>) -> Markup {
     }
 }
 
-fn command(page: &Reference<'_>, operation: Operation<'_>) -> Markup {
-    let command = curl(page.document, operation);
+/// The names of the optional headers, for the "Try it" form.
+fn optional_headers(operation: Operation<'_>) -> Option<String> {
+    let headers = operation.parameters().filter(|parameter| parameter.parameter_in == ParameterIn::Header);
+    let optional = headers.filter(|header| header.required != Required::True).map(|header| header.name.as_str());
+    let names: Vec<_> = optional.collect();
+    (!names.is_empty()).then(|| names.join(" "))
+}
+
+/// Code for the call in each language. Opening one closes the others.
+fn calls(page: &Reference<'_>, operation: Operation<'_>) -> Markup {
     html! {
         h4 { (page.words().command) }
-        div class="code command" {
-            pre translate="no" {
-                code { (command.before) span class="origin" { (page.origin) } (command.after) }
+        div class="calls" {
+            @for language in CodeLanguage::CALLS {
+                details name={ "calls-" (operation.id) } open[language == CodeLanguage::Shell] data-call=(language.title()) {
+                    summary { (language.title()) }
+                    div class={ "code" @if language == CodeLanguage::Shell { " command" } } {
+                        pre tabindex="0" translate="no" {
+                            code { (highlight(language, &code(page.document, operation, language), &page.origin)) }
+                        }
+                    }
+                }
             }
+        }
+    }
+}
+
+/// An example of the response.
+fn example(page: &Reference<'_>, operation: Operation<'_>) -> Markup {
+    let content = success_of(page, operation).map(|(_, content)| content);
+    let example = content.and_then(|content| page.document.examples(content).next());
+    html! {
+        @if let Some(example) = example {
+            h4 { (page.words().example) }
+            (code_block("json", &pretty(example), true))
         }
     }
 }
@@ -140,14 +175,11 @@ impl AnswerShape<'_> {
 }
 
 fn shape<'a>(page: &Reference<'a>, content: &'a Content) -> Option<AnswerShape<'a>> {
-    let schema = content.schema.as_ref()?;
-    if let Some(Schema::Object(whole)) = page.document.schema(schema)
-        && let (Some(_), Some(data)) = (whole.properties.get("code"), whole.properties.get("data"))
-    {
+    if let Some(data) = page.document.data(content) {
         let items = inline(data).and_then(items);
         return Some(AnswerShape { schema: items.unwrap_or(data), is_list: items.is_some(), is_envelope: true });
     }
-    Some(AnswerShape { schema, is_list: false, is_envelope: false })
+    Some(AnswerShape { schema: content.schema.as_ref()?, is_list: false, is_envelope: false })
 }
 
 fn success_of<'a>(page: &Reference<'a>, operation: Operation<'a>) -> Option<(&'a str, &'a Content)> {
@@ -170,12 +202,6 @@ fn answer(page: &Reference<'_>, operation: Operation<'_>) -> Markup {
         }
         @if let Some((_, content)) = success_of(page, operation) {
             (answer_fields(page, operation, content))
-            @if let Some(example) = page.document.examples(content).next() {
-                details class="example" {
-                    summary { (words.example) }
-                    (code_block("json", &pretty(example), true))
-                }
-            }
         }
         @for (name, header) in headers {
             p class="header" {

@@ -1,5 +1,6 @@
 //! Shows the type and limits of values as rows of a table.
 
+use domain::Permission;
 use maud::{Markup, html};
 use serde_json::Value;
 use utoipa::Number;
@@ -63,9 +64,19 @@ fn field(document: ApiDocument<'_>, row: &FieldRow<'_>, style: &TextStyle, words
                 @if row.is_deprecated { " " span class="mark old" { (marks.deprecated) } }
             }
             td { (kind_and_limits(document, row.schema, words)) }
-            td lang=[style.lang] { (style.line(row.description)) }
+            @match permission(row) {
+                // In the page's language, unlike the document's descriptions.
+                Some(key) => td { (style.line((marks.permission)(key))) },
+                None => td lang=[style.lang] { (style.line(row.description)) },
+            }
         }
     }
+}
+
+/// The permission that a field stands for. The document has one description for all 20, so each gets its own words.
+fn permission(row: &FieldRow<'_>) -> Option<Permission> {
+    let key = Permission::ALL.into_iter().find(|key| key.name() == row.name)?;
+    row.path.ends_with("permissions.").then_some(key)
 }
 
 fn collect<'a>(

@@ -3,9 +3,10 @@ use std::collections::BTreeSet;
 use pulldown_cmark::{CodeBlockKind, Event, Tag};
 use serde_json::Value;
 
-use super::command::curl;
+use super::command::{ORIGIN, code};
 use super::document::ApiDocument;
 use super::feed::FEED;
+use super::highlight::CodeLanguage;
 use super::text::{self, TextStyle};
 use crate::http::describe;
 
@@ -186,7 +187,38 @@ fn commands_of_each_kind() {
         ),
     ] {
         let operation = document.operations().find(|operation| operation.id == id).unwrap();
-        let command = curl(document, operation);
-        assert_eq!(format!("{}URL{}", command.before, command.after), expected);
+        let command = code(document, operation, CodeLanguage::Shell);
+        assert_eq!(command.replace(ORIGIN, "URL"), expected);
+    }
+    let python = "import requests\n\nresponse = requests";
+    let end = "response.raise_for_status()\ndata = response.json()[\"data\"]";
+    for (id, language, expected) in [
+        (
+            "getGuild",
+            CodeLanguage::JavaScript,
+            "const response = await fetch(\"URL/guilds/871203344918732833\", {\n  headers: { Token: token },\n});\nconst { \
+             message, data } = await response.json();\nif (!response.ok) throw new Error(`${data.error}: ${message}`);"
+                .to_owned(),
+        ),
+        ("getTeam", CodeLanguage::Python, format!("{python}.get(\"URL/team\", timeout=30)\n{end}")),
+        // It isn't in the envelope.
+        (
+            "getOpenApiDocument",
+            CodeLanguage::Python,
+            format!("{python}.get(\"URL/openapi.json\", timeout=30)\nresponse.raise_for_status()\ndata = response.json()"),
+        ),
+        (
+            "sendEvents",
+            CodeLanguage::Python,
+            format!(
+                "{python}.post(\n    \"URL/bot/events\",\n    headers={{\n        \"Authorization\": f\"Bearer {{key}}\",\n        \
+                 \"Feed-Instance\": instance,\n        \"Feed-Sequence\": \"1\",\n        \"Content-Type\": \
+                 \"application/x-ndjson\",\n    }},\n    data='''{{\"type\": \
+                 \"guild_gone\", \"id\": \"1031447905116248139\"}}''',\n    timeout=30,\n)\n{end}"
+            ),
+        ),
+    ] {
+        let operation = document.operations().find(|operation| operation.id == id).unwrap();
+        assert_eq!(code(document, operation, language).replace(ORIGIN, "URL"), expected);
     }
 }

@@ -6,6 +6,7 @@ use maud::{Markup, PreEscaped, Render, html};
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use super::document::ApiDocument;
+use super::highlight::{CodeLanguage, highlight};
 use crate::site::{Language, Site};
 
 pub(super) fn parse(text: &str) -> Parser<'_> {
@@ -172,7 +173,9 @@ fn heading(level: HeadingLevel, text: &str) -> Markup {
 pub(super) fn code_block(language: &str, text: &str, can_scroll: bool) -> Markup {
     html! {
         div class="code" data-language=[(!language.is_empty()).then_some(language)] {
-            pre tabindex=[can_scroll.then_some("0")] translate="no" { code { (text) } }
+            pre tabindex=[can_scroll.then_some("0")] translate="no" {
+                code { (highlight(CodeLanguage::named(language), text, "")) }
+            }
         }
     }
 }

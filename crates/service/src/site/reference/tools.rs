@@ -28,6 +28,10 @@ fn trial(frame: &PageFrame<'_>) -> Markup {
         form class="trial" data-waiting=(words.waiting) data-failed=(words.no_answer) data-first-event=(words.first_event)
             data-cut=(words.cut) data-no-session=(words.no_session) data-using=(words.using_session) {
             label class="parameter" { code {} input type="text" autocomplete="off" spellcheck="false" required; }
+            label class="optional" {
+                span { code {} " " span class="mark" { (words.optional) } }
+                input type="text" autocomplete="off" spellcheck="false";
+            }
             div class="token" {
                 label { code { "Token" } input type="password" autocomplete="off" spellcheck="false" required; }
                 p class="quiet" { (words.token_hint) }

@@ -3,6 +3,8 @@
 use domain::Permission;
 use serde::Serialize;
 
+use super::failures::{self, DashboardFailureWords};
+
 /// The words of the page itself.
 pub(in crate::site) struct DashboardWords {
     /// One sentence for previews.
@@ -51,6 +53,9 @@ pub(in crate::site) struct DashboardScriptWords {
     signed_in_already: &'static str,
     signed_out: &'static str,
     session_ended: &'static str,
+    /// Shown when a sign-in takes long because of the provider's rate limit, or for another reason.
+    sign_in_waits: &'static str,
+    sign_in_is_slow: &'static str,
     failures: DashboardFailureWords,
     /// In place of `{wait}` in a failure, by the seconds of `Retry-After`.
     try_again_in: PluralWords,
@@ -96,25 +101,6 @@ struct RoleWords {
     administrator: &'static str,
     moderator: &'static str,
     member: &'static str,
-}
-
-/// What went wrong, by the client's error code. `{wait}` says when to try again.
-#[derive(Serialize)]
-struct DashboardFailureWords {
-    access_denied: &'static str,
-    state_mismatch: &'static str,
-    idp_error: &'static str,
-    idp_code_rejected: &'static str,
-    idp_unavailable: &'static str,
-    idp_rate_limited: &'static str,
-    user_blocked: &'static str,
-    scope_missing: &'static str,
-    rate_limited: &'static str,
-    overloaded: &'static str,
-    network: &'static str,
-    unsupported: &'static str,
-    redirect_uri_unknown: &'static str,
-    other: &'static str,
 }
 
 /// Answers to "Why is my server missing?"
@@ -178,22 +164,9 @@ pub(super) const EN: DashboardWords = DashboardWords {
         signed_in_already: "You're already signed in, so nothing has changed.",
         signed_out: "You're signed out.",
         session_ended: "You're no longer signed in. Your session expired, or you signed out somewhere else. Sign in again to continue.",
-        failures: DashboardFailureWords {
-            access_denied: "You cancelled the sign-in. You can sign in any time.",
-            state_mismatch: "This sign-in didn't start on this page, so you aren't signed in. Sign in again.",
-            idp_error: "Discord couldn't sign you in. Try again.",
-            idp_code_rejected: "This sign-in has expired. Sign in again.",
-            idp_unavailable: "Discord isn't responding right now. {wait}",
-            idp_rate_limited: "Discord is busy right now. {wait}",
-            user_blocked: "You're not allowed to sign in here. If you think that's a mistake, contact the bot's team.",
-            scope_missing: "Discord didn't share your name and your servers with us. Sign in again and allow both.",
-            rate_limited: "Too many attempts. {wait}",
-            overloaded: "We're very busy right now. {wait}",
-            network: "We can't reach the service. Check your connection and try again.",
-            unsupported: "You can't sign in here. Open this page over https, and allow this site to store data in your browser.",
-            redirect_uri_unknown: "Sign-in isn't set up for this address. Let the bot's team know.",
-            other: "That didn't work. Try again. If it keeps happening, let the bot's team know.",
-        },
+        sign_in_waits: "Discord is limiting sign-ins right now. Keep this page open: we'll keep trying for about a minute.",
+        sign_in_is_slow: "Signing in is taking longer than usual. Keep this page open.",
+        failures: failures::EN,
         try_again_in: PluralWords { one: "Try again in {count} second.", other: "Try again in {count} seconds." },
         try_again_soon: "Try again in a minute.",
         with_id: "{problem} Request ID: {id}",
@@ -308,22 +281,9 @@ pub(super) const DE: DashboardWords = DashboardWords {
         signed_in_already: "Du bist schon angemeldet. Es hat sich nichts geändert.",
         signed_out: "Du bist abgemeldet.",
         session_ended: "Du bist nicht mehr angemeldet. Deine Sitzung ist abgelaufen, oder du hast dich woanders abgemeldet. Melde dich wieder an, um weiterzumachen.",
-        failures: DashboardFailureWords {
-            access_denied: "Du hast die Anmeldung abgebrochen. Du kannst dich jederzeit anmelden.",
-            state_mismatch: "Diese Anmeldung hat nicht auf dieser Seite begonnen, deshalb bist du nicht angemeldet. Melde dich noch einmal an.",
-            idp_error: "Discord konnte dich nicht anmelden. Versuch es noch einmal.",
-            idp_code_rejected: "Diese Anmeldung ist abgelaufen. Melde dich noch einmal an.",
-            idp_unavailable: "Discord antwortet gerade nicht. {wait}",
-            idp_rate_limited: "Bei Discord ist gerade viel los. {wait}",
-            user_blocked: "Du darfst dich hier nicht anmelden. Wenn du das für einen Irrtum hältst, wende dich an das Team des Bots.",
-            scope_missing: "Discord hat uns deinen Namen und deine Server nicht mitgeteilt. Melde dich noch einmal an und erlaube beides.",
-            rate_limited: "Zu viele Versuche. {wait}",
-            overloaded: "Bei uns ist gerade sehr viel los. {wait}",
-            network: "Der Dienst ist nicht erreichbar. Prüfe deine Verbindung und versuch es noch einmal.",
-            unsupported: "Hier kannst du dich nicht anmelden. Öffne die Seite über https und erlaube ihr, Daten im Browser zu speichern.",
-            redirect_uri_unknown: "Für diese Adresse ist die Anmeldung nicht eingerichtet. Sag dem Team des Bots Bescheid.",
-            other: "Das hat nicht geklappt. Versuch es noch einmal. Wenn es wieder passiert, sag dem Team des Bots Bescheid.",
-        },
+        sign_in_waits: "Discord begrenzt gerade die Anmeldungen. Lass diese Seite offen: Wir versuchen es etwa eine Minute lang weiter.",
+        sign_in_is_slow: "Die Anmeldung dauert länger als sonst. Lass diese Seite offen.",
+        failures: failures::DE,
         try_again_in: PluralWords {
             one: "Versuch es in {count} Sekunde noch einmal.",
             other: "Versuch es in {count} Sekunden noch einmal.",

@@ -5,6 +5,7 @@
 pub(super) mod dashboard;
 pub(super) mod de;
 pub(super) mod en;
+mod failures;
 pub(super) mod happenings;
 pub(super) mod home;
 pub(super) mod reference;

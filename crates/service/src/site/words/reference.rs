@@ -1,5 +1,9 @@
 //! Words of the reference's pages. The texts of the API itself are English in every language. Backticks mark code.
 
+use domain::Permission;
+
+use super::super::numbers::plural;
+
 pub(in crate::site) struct ReferenceWords {
     /// One sentence for previews.
     pub(in crate::site) description: &'static str,
@@ -35,6 +39,10 @@ pub(in crate::site) struct ReferenceWords {
     pub(in crate::site) body: &'static str,
     pub(in crate::site) what_a_line_says: &'static str,
     pub(in crate::site) command: &'static str,
+    /// How many a group has.
+    pub(in crate::site) routes: fn(usize) -> String,
+    /// When a permission key is true.
+    pub(in crate::site) permission: fn(Permission) -> &'static str,
 
     pub(in crate::site) answer: &'static str,
     pub(in crate::site) data_has: &'static str,
@@ -105,7 +113,40 @@ pub(super) const EN: ReferenceWords = ReferenceWords {
     entries: "entries",
     body: "Body",
     what_a_line_says: "What a line can contain",
-    command: "Command",
+    command: "Call it",
+    routes: |count| format!("{count} {}", plural(count as u64, "route", "routes")),
+    permission: |key| match key {
+        Permission::ManageServer => {
+            "Owns the server, or has Discord's Administrator or Manage Server permission there. Implies `ERLC_MANAGER`, `ADMIN` and `SESSION_STARTER`."
+        }
+        Permission::ErlcManager => {
+            "Manages the game server: `MANAGE_SERVER`, or a role the server maps to it. Implies `ERLC_ADMIN`."
+        }
+        Permission::ErlcAdmin => {
+            "Administers the game server: `ERLC_MANAGER`, or a role the server maps to it. Implies `ERLC_STAFF`."
+        }
+        Permission::ErlcStaff => "Is on the game server's staff: `ERLC_ADMIN`, or a role the server maps to it.",
+        Permission::Admin => {
+            "Administers the server with the bot: `MANAGE_SERVER`, or a role the server maps to it. Implies `MOD`."
+        }
+        Permission::Mod => "Moderates the server with the bot: `ADMIN`, or a role the server maps to it.",
+        Permission::SessionStarter => "Can start game sessions: `MANAGE_SERVER`, or a role the server maps to it.",
+        Permission::Setup => "The bot is set up in this server. The same for everyone.",
+        Permission::ErlcLinked => "The game server is linked. The same for everyone.",
+        Permission::ServicePlusGuild => {
+            "The server has premium: an active subscription names it. The same for everyone."
+        }
+        Permission::ServicePlusMember => "The user has an active premium subscription of their own.",
+        Permission::Founder => "The user founded the bot. The team roster says so, in every server.",
+        Permission::Executive => "The user is an executive of the bot's team. Implies `MANAGEMENT`.",
+        Permission::Management => "The user manages the bot's team.",
+        Permission::ServiceStaff => "The user is on the bot's team.",
+        Permission::Support => "The user provides support for the bot.",
+        Permission::QualityAssurance => "The user tests the bot for its team.",
+        Permission::Docwriter => "The user writes the bot's documentation.",
+        Permission::WebDeveloper => "The user develops the bot's website.",
+        Permission::BotDeveloper => "The user develops the bot.",
+    },
 
     answer: "Response",
     data_has: "`data` has these fields:",
@@ -170,7 +211,44 @@ pub(super) const DE: ReferenceWords = ReferenceWords {
     entries: "Einträge",
     body: "Body",
     what_a_line_says: "Was eine Zeile enthalten darf",
-    command: "Befehl",
+    command: "Aufruf",
+    routes: |count| format!("{count} {}", plural(count as u64, "Route", "Routen")),
+    permission: |key| match key {
+        Permission::ManageServer => {
+            "Besitzt den Server oder hat dort bei Discord das Recht „Administrator“ oder „Server verwalten“. Schließt `ERLC_MANAGER`, `ADMIN` und `SESSION_STARTER` ein."
+        }
+        Permission::ErlcManager => {
+            "Leitet den Spielserver: `MANAGE_SERVER` oder eine Rolle, die der Server dafür festlegt. Schließt `ERLC_ADMIN` ein."
+        }
+        Permission::ErlcAdmin => {
+            "Administriert den Spielserver: `ERLC_MANAGER` oder eine Rolle, die der Server dafür festlegt. Schließt `ERLC_STAFF` ein."
+        }
+        Permission::ErlcStaff => {
+            "Gehört zum Team des Spielservers: `ERLC_ADMIN` oder eine Rolle, die der Server dafür festlegt."
+        }
+        Permission::Admin => {
+            "Administriert den Server mit dem Bot: `MANAGE_SERVER` oder eine Rolle, die der Server dafür festlegt. Schließt `MOD` ein."
+        }
+        Permission::Mod => "Moderiert den Server mit dem Bot: `ADMIN` oder eine Rolle, die der Server dafür festlegt.",
+        Permission::SessionStarter => {
+            "Kann Spielsitzungen starten: `MANAGE_SERVER` oder eine Rolle, die der Server dafür festlegt."
+        }
+        Permission::Setup => "Der Bot ist auf diesem Server eingerichtet. Für alle gleich.",
+        Permission::ErlcLinked => "Der Spielserver ist verknüpft. Für alle gleich.",
+        Permission::ServicePlusGuild => "Der Server hat Premium: Ein aktives Abo nennt ihn. Für alle gleich.",
+        Permission::ServicePlusMember => "Die Person hat selbst ein aktives Premium-Abo.",
+        Permission::Founder => {
+            "Die Person hat den Bot gegründet. Das steht in der Teamliste und gilt auf jedem Server."
+        }
+        Permission::Executive => "Die Person gehört zur Führung des Bot-Teams. Schließt `MANAGEMENT` ein.",
+        Permission::Management => "Die Person leitet das Bot-Team.",
+        Permission::ServiceStaff => "Die Person gehört zum Bot-Team.",
+        Permission::Support => "Die Person hilft anderen mit dem Bot.",
+        Permission::QualityAssurance => "Die Person testet den Bot für sein Team.",
+        Permission::Docwriter => "Die Person schreibt die Dokumentation des Bots.",
+        Permission::WebDeveloper => "Die Person entwickelt die Website des Bots.",
+        Permission::BotDeveloper => "Die Person entwickelt den Bot.",
+    },
 
     answer: "Antwort",
     data_has: "`data` hat diese Felder:",

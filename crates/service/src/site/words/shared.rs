@@ -32,8 +32,10 @@ pub(in crate::site) struct SharedWords {
     /// The percent sign, with the space that the language puts before it.
     pub(in crate::site) percent: &'static str,
     pub(in crate::site) back_home: &'static str,
-    /// When to reload the page, with the seconds from `Retry-After` if there are any.
-    pub(in crate::site) reload: fn(Option<u64>) -> String,
+    /// The link that reloads the page.
+    pub(in crate::site) try_again: &'static str,
+    /// When to reload the page, with the seconds from `Retry-After` if there are any; 0 means now.
+    pub(in crate::site) try_again_in: fn(Option<u64>) -> String,
     pub(in crate::site) not_found: ErrorWords,
     pub(in crate::site) rate_limited: ErrorWords,
     pub(in crate::site) overloaded: ErrorWords,
@@ -73,9 +75,11 @@ pub(super) const EN: SharedWords = SharedWords {
     decimal: ".",
     percent: "%",
     back_home: "Go to the home page",
-    reload: |seconds| match seconds {
-        Some(seconds) => format!("Reload the page in {seconds} {}.", plural(seconds, "second", "seconds")),
-        None => "Reload the page in a minute.".to_owned(),
+    try_again: "Try again",
+    try_again_in: |seconds| match seconds {
+        Some(0) => "You can try again now.".to_owned(),
+        Some(seconds) => format!("Try again in {seconds} {}.", plural(seconds, "second", "seconds")),
+        None => "Try again in a minute.".to_owned(),
     },
     not_found: ErrorWords {
         title: "This page doesn't exist",
@@ -86,7 +90,7 @@ pub(super) const EN: SharedWords = SharedWords {
     unavailable: ErrorWords { title: "Temporarily unavailable", text: "We can't load this page right now." },
     failed: ErrorWords {
         title: "Something went wrong",
-        text: "This is our fault. Reload the page. If that doesn't help, send the bot's team the ID below.",
+        text: "This is our fault. Try again. If that doesn't help, send the bot's team the ID below.",
     },
     request_id: "Request ID",
 };
@@ -116,9 +120,11 @@ pub(super) const DE: SharedWords = SharedWords {
     decimal: ",",
     percent: "\u{202f}%",
     back_home: "Zur Startseite",
-    reload: |seconds| match seconds {
-        Some(seconds) => format!("Lade die Seite in {seconds} {} neu.", plural(seconds, "Sekunde", "Sekunden")),
-        None => "Lade die Seite in einer Minute neu.".to_owned(),
+    try_again: "Erneut versuchen",
+    try_again_in: |seconds| match seconds {
+        Some(0) => "Du kannst es jetzt noch einmal versuchen.".to_owned(),
+        Some(seconds) => format!("Versuch es in {seconds} {} noch einmal.", plural(seconds, "Sekunde", "Sekunden")),
+        None => "Versuch es in einer Minute noch einmal.".to_owned(),
     },
     not_found: ErrorWords {
         title: "Diese Seite gibt es nicht",
@@ -132,7 +138,7 @@ pub(super) const DE: SharedWords = SharedWords {
     },
     failed: ErrorWords {
         title: "Etwas ist schiefgegangen",
-        text: "Das liegt an uns. Lade die Seite neu. Wenn das nicht hilft, schick dem Team des Bots die ID unten.",
+        text: "Das liegt an uns. Versuch es noch einmal. Wenn das nicht hilft, schick dem Team des Bots die ID unten.",
     },
     request_id: "Anfrage-ID",
 };
@@ -197,11 +203,15 @@ mod tests {
             assert_eq!(((EN.shards_up)(up, all), (DE.shards_up)(up, all)), (english.to_owned(), german.to_owned()));
         }
         for (seconds, english, german) in [
-            (Some(1), "Reload the page in 1 second.", "Lade die Seite in 1 Sekunde neu."),
-            (Some(12), "Reload the page in 12 seconds.", "Lade die Seite in 12 Sekunden neu."),
-            (None, "Reload the page in a minute.", "Lade die Seite in einer Minute neu."),
+            (Some(0), "You can try again now.", "Du kannst es jetzt noch einmal versuchen."),
+            (Some(1), "Try again in 1 second.", "Versuch es in 1 Sekunde noch einmal."),
+            (Some(12), "Try again in 12 seconds.", "Versuch es in 12 Sekunden noch einmal."),
+            (None, "Try again in a minute.", "Versuch es in einer Minute noch einmal."),
         ] {
-            assert_eq!(((EN.reload)(seconds), (DE.reload)(seconds)), (english.to_owned(), german.to_owned()));
+            assert_eq!(
+                ((EN.try_again_in)(seconds), (DE.try_again_in)(seconds)),
+                (english.to_owned(), german.to_owned())
+            );
         }
         let days = Duration::from_hours(72);
         assert_eq!(
