@@ -9,7 +9,7 @@ use aws_lc_rs::digest;
 use crate::views::compressible::CompressibleBody;
 
 /// Name, media type and content of each file.
-const FILES: [(&str, &str, &[u8]); 8] = [
+const FILES: [(&str, &str, &[u8]); 9] = [
     ("style.css", "text/css; charset=utf-8", include_bytes!("assets/style.css")),
     ("times.js", "text/javascript; charset=utf-8", include_bytes!("assets/times.js")),
     ("live.js", "text/javascript; charset=utf-8", include_bytes!("assets/live.js")),
