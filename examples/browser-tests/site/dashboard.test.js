@@ -77,7 +77,7 @@ function more(visit) {
     await ask("harbour");
     await page.getByText("Harbour City Roleplay is in your list").waitFor();
     await ask("Nowhere");
-    await page.getByText("You aren't in it with this account").waitFor();
+    await page.getByText("This account isn't a member of that server").waitFor();
   });
 
   visit("a session that is ended from another browser ends there", async (arrive) => {

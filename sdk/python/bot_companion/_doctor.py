@@ -16,6 +16,7 @@ import aiohttp
 
 from . import _settings
 from ._callbacks import probable_key
+from ._companion import plural
 from ._lines import without_secrets
 from ._spool import check
 from ._transport import NO_SERVICE
@@ -127,7 +128,7 @@ def judge(address: str, status: int, body: Json, has_key: bool) -> Iterator[Find
     else:
         data: Json = body.get("data") or {}
         shards: list[Any] = data.get("shards") or []
-        yield Finding("key", f"the service accepts it; it has {data.get('guilds', 0)} guilds from {len(shards)} shards")
+        yield Finding("key", f"the service accepts it; it has {plural(data.get('guilds', 0), 'guild')} from {plural(len(shards), 'shard')}")
 
 
 def clock(headers: Mapping[str, str], now: float) -> Finding:

@@ -140,7 +140,7 @@ def test_with_the_real_service(tmp_path: Path) -> None:
             await service.start()
             code, output = await doctor(COMPANION_URL=service.url, COMPANION_BOT_KEY=service.key)
             assert code == 0, output
-            assert lines(output)["key"].startswith("ok the service accepts it; it holds")
+            assert lines(output)["key"].startswith("ok the service accepts it; it has")
             assert lines(output)["clock"].startswith("ok")
             code, output = await doctor(COMPANION_URL=service.url, COMPANION_BOT_KEY=service.key[:-1] + "_")
             assert code == 1 and "refuses COMPANION_BOT_KEY" in lines(output)["key"]

@@ -55,7 +55,7 @@ async fn backup_and_restore_say_which_grants_the_keys_open() {
     let cases = [
         (OLD, 1, "1 of 1 grant in it can be decrypted with the keys configured here: 1 with the key old."),
         (NEW, 0, "1 grant can't be read without the key old, which is not configured"),
-        (WRONG, 0, "1 grant can't be read with its key old"),
+        (WRONG, 0, "1 grant can't be read with the key old"),
     ];
     for (number, (keys, readable, said)) in cases.into_iter().enumerate() {
         let (text, value) = (file(&format!("text-{number}")), file(&format!("json-{number}")));

@@ -78,7 +78,7 @@ async fn what_cannot_be_read_is_said_with_its_remedy_and_left_alone() {
     assert_eq!(status(&app, &[NEW]).await[1], unreadable);
     let text = said(&app, &[NEW, WRONG], &["secrets", "reseal"]).await;
     assert!(text.starts_with("Encrypted 0 of 1 grant with new.\n"), "{text}");
-    assert!(text.contains("1 grant can't be read with its key old"), "{text}");
+    assert!(text.contains("1 grant can't be read with the key old"), "{text}");
     assert!(!text.contains("Nothing needs"), "{text}");
     for secret in [OLD, NEW, WRONG] {
         assert!(!text.contains(secret.split_once(':').unwrap().1), "a key is shown");

@@ -156,8 +156,8 @@ pub(super) fn remedies(report: &GrantReport) -> Vec<String> {
     let mut lines = Vec::new();
     for (id, found) in report.configured.iter().filter(|(_, found)| found.damaged > 0) {
         lines.push(format!(
-            "{} can't be read with its key {id}: either secrets.keys has a different key under that ID than when it was \
-             written, and only the right key helps, or the data is damaged, and the users have to sign in again.",
+            "{} can't be read with the key {id}: either secrets.keys has a different key under that ID than before, and only the \
+             right key helps, or the data is damaged, and the users have to sign in again.",
             counted(found.damaged, "grant")
         ));
     }
