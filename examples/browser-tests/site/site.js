@@ -98,3 +98,25 @@ export async function axe(page) {
     );
   });
 }
+
+/**
+ * What is smaller than a finger, as lines. A link within a sentence counts as text, as in WCAG 2.5.5; so does the skip link, which only
+ * a keyboard sees.
+ */
+export const tooSmall = (page) =>
+  page.evaluate(() => {
+    const isInSentence = (element) => {
+      if (getComputedStyle(element).display !== "inline") return false;
+      const around = element.closest("p, li, td, th, dd, dt, h1, h2, h3, h4");
+      return around !== null && around.textContent.trim().length > element.textContent.trim().length + 3;
+    };
+    return [...document.querySelectorAll("a[href], button, input, select, textarea, summary")]
+      .filter((element) => element.checkVisibility({ visibilityProperty: true }) && !element.matches(".skip") && !isInSentence(element))
+      .flatMap((element) => {
+        // A link may cover its card.
+        const covered = element.matches(".whole-card") ? element.closest(".card") : element;
+        const { width, height } = covered.getBoundingClientRect();
+        const name = `${element.tagName.toLowerCase()} ${element.textContent.trim().slice(0, 40) || element.id}`;
+        return Math.min(width, height) < 43.9 ? [`${name}: ${Math.round(width)} × ${Math.round(height)}`] : [];
+      });
+  });

@@ -70,6 +70,7 @@ mod sessions;
 mod sign_in;
 mod site;
 mod site_dashboard;
+mod site_look;
 mod site_reference;
 mod site_status;
 mod snapshots;

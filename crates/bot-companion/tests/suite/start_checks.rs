@@ -102,6 +102,26 @@ async fn a_picture_of_no_use_is_found_before_the_start_and_no_restart_is_asked_f
 }
 
 #[tokio::test]
+async fn previews_style_sheets_and_texts_of_no_use_are_found_before_the_start() {
+    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let config = config_file(&folder, &provider, "");
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fs::write(at("small.png"), b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x40\0\0\0\x20\x08").unwrap();
+    fs::write(at("drawn.svg"), "<svg/>").unwrap();
+    fs::write(at("latin.css"), b"\xe9").unwrap();
+    for (variable, file, name, part) in [
+        ("COMPANION_SITE_PREVIEW", at("small.png"), "picture", "has 64 × 32 pixels: make it 1200 × 630"),
+        ("COMPANION_SITE_PREVIEW", at("drawn.svg"), "picture", "is no PNG or JPEG"),
+        ("COMPANION_SITE_PREVIEW", at("absent.png"), "picture", "site.preview: "),
+        ("COMPANION_SITE_STYLE", at("latin.css"), "site", "is no text in UTF-8"),
+        ("COMPANION_SITE_STYLE", "/dev/zero".to_owned(), "site", "has more than 64 KB"),
+        ("COMPANION_SITE_FEATURES", at("absent.md"), "site", "site.features: "),
+    ] {
+        refuse(both(&config, &[(variable, &file)]), name, 78, part).await;
+    }
+}
+
+#[tokio::test]
 async fn settings_that_do_not_go_together_are_found_before_the_start() {
     let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
     let config = config_file(&folder, &provider, "");

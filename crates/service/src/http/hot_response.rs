@@ -20,6 +20,8 @@ pub(super) struct HotBody {
     /// `Cache-Control`.
     pub(super) caching: &'static str,
     pub(super) etag: Option<HeaderValue>,
+    /// `Link`.
+    pub(super) link: Option<HeaderValue>,
     /// `Age`, in seconds.
     pub(super) age: Option<u64>,
     pub(super) status: StatusCode,
@@ -62,7 +64,7 @@ impl HotBody {
     /// A body that is never cached.
     pub(super) fn fixed(bytes: Bytes) -> Self {
         let (encoding, caching) = (HotEncoding::Always, "no-store");
-        Self { bytes, encoding, caching, etag: None, age: None, status: StatusCode::OK, retry_after: None }
+        Self { bytes, encoding, caching, etag: None, link: None, age: None, status: StatusCode::OK, retry_after: None }
     }
 
     pub(super) fn refusal(refusal: &ApiError, request_id: &str) -> Self {
@@ -155,6 +157,9 @@ impl HotResponse<'_> {
         put("cache-control", Fixed(body.caching));
         if let Some(etag) = &body.etag {
             put("etag", Shared(etag));
+        }
+        if let Some(link) = &body.link {
+            put("link", Shared(link));
         }
         if let Some(age) = body.age {
             put("age", Number(age));

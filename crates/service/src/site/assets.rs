@@ -8,8 +8,11 @@ use aws_lc_rs::digest;
 
 use crate::views::compressible::CompressibleBody;
 
+/// The default picture, for those that show no SVG.
+pub(super) const ICON: &[u8] = include_bytes!("assets/icon.png");
+
 /// Name, media type and content of each file.
-const FILES: [(&str, &str, &[u8]); 7] = [
+const FILES: [(&str, &str, &[u8]); 9] = [
     ("style.css", "text/css; charset=utf-8", include_bytes!("assets/style.css")),
     ("times.js", "text/javascript; charset=utf-8", include_bytes!("assets/times.js")),
     ("live.js", "text/javascript; charset=utf-8", include_bytes!("assets/live.js")),
@@ -17,6 +20,8 @@ const FILES: [(&str, &str, &[u8]); 7] = [
     // The package `@bot-companion/web`, as `sdk/web` builds it for pages without a bundler.
     ("companion.js", "text/javascript; charset=utf-8", include_bytes!("assets/companion.js")),
     ("reference.js", "text/javascript; charset=utf-8", include_bytes!("assets/reference.js")),
+    ("theme.js", "text/javascript; charset=utf-8", include_bytes!("assets/theme.js")),
+    ("icon.png", "image/png", ICON),
     ("icon.svg", "image/svg+xml", include_bytes!("assets/icon.svg")),
 ];
 

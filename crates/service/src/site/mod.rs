@@ -7,12 +7,16 @@ pub mod badge;
 mod calendar;
 pub mod dashboard;
 pub mod error_page;
+pub mod features;
+mod files;
 pub mod home;
-pub mod icon;
+mod icon;
 pub mod language;
 mod layout;
+mod look;
 mod numbers;
 mod picture;
+mod preview;
 pub mod reference;
 mod rendered;
 mod role_colours;
@@ -20,15 +24,22 @@ pub mod status;
 mod words;
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
+use bytes::Bytes;
 use domain::history::{Observation, observe};
 use domain::{Health, TeamMember, Time, Version, content_security_policy};
 use icon::Icon;
 
-use crate::config::{Config, SiteConfig, origin_of};
+use http::HeaderValue;
+
+use crate::config::{Config, SiteConfig, SitePart, origin_of};
+use crate::views::compressible::CompressibleBody;
 use crate::views::tagged::TaggedBody;
-pub use icon::IconError;
+use features::Features;
+pub use files::SiteFileError;
 pub use language::Language;
+use look::Look;
 use picture::Pictures;
 pub use rendered::{Facts, FixedPage, PageName, RenderedPages};
 
@@ -41,6 +52,11 @@ pub struct Site {
     invite_url: Option<String>,
     pictures: Pictures,
     icon: Option<Icon>,
+    preview: Option<Icon>,
+    look: Option<Look>,
+    features: Option<Features>,
+    /// `Link` of `GET /`, which names the home page; `None` if there is none.
+    link: Option<HeaderValue>,
     /// The Content-Security-Policy of pages.
     policy: String,
     /// Since when the service listens for the bot: what seems silent before may have had nobody to report to.
@@ -52,12 +68,17 @@ pub struct Site {
 }
 
 impl Site {
-    /// The site that is configured, of a service that starts now. It reads the file of the icon.
-    pub fn new(config: &Config, now: Time, version: Version) -> Result<Self, IconError> {
+    /// The site that is configured, of a service that starts now. It reads the operator's files.
+    pub fn new(config: &Config, now: Time, version: Version) -> Result<Self, SiteFileError> {
         let pictures = Pictures::new(&config.idp.cdn_url);
         let invite_url = config.site.invite_url.as_ref().filter(|_| !config.idp.client_id.is_empty());
+        let link = format!("<{}/site/>; rel=\"alternate\"; type=\"text/html\"", config.http.base_path);
         Ok(Self {
             icon: config.site.icon.as_deref().map(Icon::read).transpose()?,
+            preview: config.site.preview.as_deref().map(preview::read).transpose()?,
+            look: Look::read(&config.site)?,
+            features: config.site.features.as_deref().map(Features::read).transpose()?,
+            link: HeaderValue::try_from(link).ok().filter(|_| config.site.enabled),
             config: config.site.clone(),
             base_path: config.http.base_path.clone(),
             invite_url: invite_url.map(|url| url.replace("{client_id}", &config.idp.client_id)),
@@ -77,6 +98,54 @@ impl Site {
     /// The picture of the bot, if the operator has given one, and its media type.
     pub fn icon(&self) -> Option<(&'static str, &TaggedBody)> {
         self.icon.as_ref().map(|icon| (icon.media_type, &icon.body))
+    }
+
+    /// The same, or else our own.
+    pub fn favicon(&self) -> (&'static str, &TaggedBody) {
+        static DEFAULT: LazyLock<TaggedBody> = LazyLock::new(|| TaggedBody::new(Bytes::from_static(assets::ICON)));
+        self.icon().unwrap_or_else(|| ("image/png", &*DEFAULT))
+    }
+
+    /// The same for what chat apps show.
+    pub fn preview(&self) -> Option<(&'static str, &TaggedBody)> {
+        self.preview.as_ref().map(|preview| (preview.media_type, &preview.body))
+    }
+
+    /// Shows the demonstration's preview, unless the operator has their own pictures.
+    pub fn use_demo_preview(&mut self) {
+        if self.preview.is_none() && self.icon.is_none() {
+            self.preview = Some(preview::demo());
+        }
+    }
+
+    /// The operator's style sheet, if this is the last part of its address.
+    pub fn look(&self, file: &str) -> Option<&CompressibleBody> {
+        self.look.as_ref().filter(|look| look.file == file).map(|look| &look.body)
+    }
+
+    /// Whether there is a page about the bot's features.
+    pub fn has_features(&self) -> bool {
+        self.features.is_some()
+    }
+
+    /// `Link` of `GET /`: a browser, or a person with `curl`, finds the pages by it.
+    pub fn link(&self) -> Option<&HeaderValue> {
+        self.link.as_ref()
+    }
+
+    /// What crawlers may read: the pages, not the API.
+    pub fn robots(&self) -> String {
+        let allowed = ["/site/", "/docs", "/badge/"].map(|path| format!("Allow: {}\n", self.path(path))).concat();
+        format!("User-agent: *\n{allowed}Disallow: {}\n", self.path("/"))
+    }
+
+    /// The path of a picture of the bot that is no SVG, for those that show none.
+    fn bitmap_path(&self) -> String {
+        if self.icon.is_some() { "/site/icon".to_owned() } else { assets::path("icon.png") }
+    }
+
+    fn shows(&self, part: SitePart) -> bool {
+        !self.config.hide.contains(&part)
     }
 
     /// The state of the bot; `None` if it is not known.
@@ -103,4 +172,12 @@ impl Site {
         let colours: BTreeSet<&str> = team.iter().map(|member| member.color.as_str()).collect();
         colours.into_iter().filter_map(role_colours::role_rule).collect()
     }
+}
+
+/// Whether the operator's files can be used.
+pub fn check_files(config: &SiteConfig) -> Result<(), SiteFileError> {
+    config.icon.as_deref().map(Icon::read).transpose()?;
+    config.preview.as_deref().map(preview::read).transpose()?;
+    config.features.as_deref().map(Features::read).transpose()?;
+    Look::read(config).map(drop)
 }

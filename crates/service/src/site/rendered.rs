@@ -33,6 +33,8 @@ pub enum FixedPage {
     Reference,
     /// `/docs/feed`
     Feed,
+    /// `/site/features`
+    Features,
 }
 
 /// The last rendering of each page in each language.
@@ -40,7 +42,7 @@ pub enum FixedPage {
 pub struct RenderedPages {
     slots: [[PageSlot<TaggedBody>; Language::ALL.len()]; 5],
     status: [PageSlot<SharedStatusPage>; Language::ALL.len()],
-    fixed: [[OnceLock<TaggedBody>; Language::ALL.len()]; 2],
+    fixed: [[OnceLock<TaggedBody>; Language::ALL.len()]; 3],
     renderings: AtomicU64,
 }
 
