@@ -21,10 +21,10 @@ const WHITE: Rgb = [255, 255, 255];
 const VISIBLE: f64 = 1.25;
 
 /// The operator's style sheet, ready to send.
-pub struct Look {
+pub(super) struct Look {
     /// The last part of its address, which holds a hash.
     pub(super) file: String,
-    pub body: CompressibleBody,
+    pub(super) body: CompressibleBody,
 }
 
 impl Look {
