@@ -1,4 +1,4 @@
-"""What a service shows while its reads are measured: guilds, a team, feedback, and a bot that is up all the time."""
+"""The data behind the measured reads: guilds, a team, feedback, and a bot that stays online."""
 
 import json
 import ssl
@@ -35,7 +35,7 @@ def team() -> list[dict]:
 
 
 def feedback(number: int) -> str:
-    """An entry. All are equally long, so that every draw is."""
+    """An entry. All have the same length, so every draw does too."""
     return (
         f'{{"id":"{number:010}","feedback":"Entry {number:010}: it runs our whole city, and everybody found their way around.",'
         f'"rating":{4 + number % 2},"timestamp":1767225600,'
@@ -50,7 +50,7 @@ def import_team(service: Service) -> None:
 
 
 def import_feedback(service: Service, count: int) -> float:
-    """How many seconds it took. The entries go through a pipe: a file with 10 million would take 2 GB."""
+    """Returns how many seconds it took. The entries go through a pipe, because a file with 10 million would take 2 GB."""
     began = time.monotonic()
     thousands = range(0, count, 1000)
     _import(service, "feedback", "/dev/stdin", ("".join(map(feedback, range(first, min(first + 1000, count)))) for first in thousands))
@@ -70,7 +70,7 @@ def _import(service: Service, what: str, file: str, parts) -> None:
 
 
 class Heartbeats:
-    """Sent until this is stopped."""
+    """Sends heartbeats until it is stopped."""
 
     def __init__(self, service: Service, url: str) -> None:
         self.url, self.key, self.started = f"{url}/bot/heartbeat", service.key, int(time.time())
@@ -97,6 +97,6 @@ class Heartbeats:
 
 
 def report_guilds(service: Service) -> None:
-    """Those that the provider's people are in."""
+    """The guilds that the provider's users are in."""
     with tempfile.TemporaryDirectory() as folder:
         feed.Bot(service).snapshot(feed.LISTED, Path(folder))

@@ -1,4 +1,4 @@
-"""Line charts as SVG, for light and dark pages. The horizontal axis is logarithmic, the vertical one begins at 0."""
+"""Line charts as SVG, for light and dark pages. The horizontal axis is logarithmic, the vertical one starts at 0."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def ticks(most: float) -> list[float]:
 
 
 def draw_chart(file: Path, title: str, across: str, up: str, lines: dict[str, list[tuple[float, float]]]) -> None:
-    """One or two lines, each with its label, through points of a size and a value."""
+    """One or two labelled lines through points of size and value."""
     sizes = sorted({size for points in lines.values() for size, _ in points})
     steps = ticks(max(max(value for points in lines.values() for _, value in points), 1e-9))
     low, high = math.log10(sizes[0]), math.log10(sizes[-1])

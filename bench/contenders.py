@@ -1,4 +1,4 @@
-"""Starts the servers that the service is measured beside. Each runs in its own session, so that the CPU of all its processes can
+"""Starts the servers that the service is compared with. Each runs in its own session, so that the CPU of all its processes can
 be counted."""
 
 import contextlib
@@ -20,10 +20,10 @@ RUNNING: list["Server"] = []
 
 
 class Server:
-    """A process, and where it answers."""
+    """A process and its URL."""
 
     def __init__(self, name: str, command: list[str], log: Path, url: str | None = None, **options) -> None:
-        """Without `url`, it prints one."""
+        """Without `url`, the process has to print one."""
         self.name, self.log = name, log
         with log.open("wb") as file:
             self.process = subprocess.Popen(
@@ -34,10 +34,10 @@ class Server:
         self.answers()
 
     def cpu(self) -> float:
-        """CPU seconds of all its processes so far."""
+        """CPU seconds used by all its processes so far."""
         total = 0.0
         for entry in os.scandir("/proc"):
-            # One that ends meanwhile has no part in what is measured.
+            # A process that ends meanwhile isn't part of the measurement.
             with contextlib.suppress(OSError):
                 if entry.name.isdigit() and os.getsid(int(entry.name)) == self.process.pid:
                     total += cpu(int(entry.name))
@@ -89,7 +89,7 @@ def stop_all() -> None:
 
 
 def recorded(name: str, folder: Path, head: bytes, body: bytes) -> Server:
-    """`bare-hyper` or `floor`, with one recorded answer."""
+    """`bare-hyper` or `floor`, with one recorded response."""
     files = folder / f"{name}.head", folder / f"{name}.body"
     files[0].write_bytes(head)
     files[1].write_bytes(body)
@@ -109,9 +109,9 @@ def peer(name: str, folder: Path, data: Path) -> Server:
 
 
 class Nginx:
-    """Static files with the headers of the service's answers, at `url` and with TLS at `tls`."""
+    """Static files with the headers of the service's responses, at `url` and with TLS at `tls`."""
 
-    # What it sends by itself.
+    # Headers that nginx sends itself.
     OWN = {"content-length", "content-type", "date", "connection", "content-encoding", "vary"}
 
     def __init__(self, folder: Path, certificate: tuple[Path, Path]) -> None:
@@ -120,14 +120,14 @@ class Nginx:
             sys.exit("nginx is missing: install the package `nginx`")
         self.program, self.folder, self.certificate = program, folder / "nginx", certificate
         self.folder.mkdir()
-        # Worker processes run as another user where root starts nginx.
+        # If root starts nginx, its workers run as another user.
         for each in (folder, self.folder):
             each.chmod(0o755)
         self.locations: list[str] = []
         self.server: Server | None = None
 
     def add(self, head: bytes, body: bytes, compressed: bytes | None = None) -> str:
-        """The path at which this answer will be served."""
+        """The path where this response will be served."""
         name = f"answer-{len(self.locations)}.json"
         (self.folder / name).write_bytes(body)
         if compressed is not None:
@@ -136,13 +136,13 @@ class Nginx:
         quoted = ((name, value.replace("\\", "\\\\").replace('"', '\\"')) for name, _, value in lines)
         headers = "".join(f'add_header {name} "{value}";\n' for name, value in quoted if name.lower() not in self.OWN)
         zipped = "gzip_static on; gzip_vary on;" if compressed is not None else ""
-        # An empty one takes away what nginx would send.
+        # An empty value removes the header that nginx would send.
         headers += 'add_header Last-Modified "";\n'
         self.locations.append(f"location = /{name} {{ {zipped}\n{headers} }}")
         return f"/{name}"
 
     def start(self) -> Server:
-        # It can't be handed a socket. But few others use this loopback address, so the ports stay free.
+        # nginx can't be handed a socket. But hardly anything else uses this loopback address, so the ports stay free.
         address = f"127.{random.randrange(1, 255)}.{random.randrange(1, 255)}.1"
         with socket.socket() as first, socket.socket() as second:
             ports = []

@@ -1,4 +1,4 @@
-"""The bot's side of the benchmarks: guilds by snapshot, events, and the same rows put into the bare store."""
+"""The bot's side of the benchmarks: snapshots of guilds, events, and the same rows written directly to the store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def guild_id(index: int) -> int:
 
 
 def guild(index: int, members: int) -> str:
-    """One guild as the feed wants it, without its closing bracket."""
+    """One guild in the feed's format, without its closing bracket."""
     id = guild_id(index)
     role = FIRST + (index << 22) + 1
     staff = ",".join(f'"{role + person}":["{role}"]' for person in range(1, 1 + STAFF))
@@ -44,7 +44,7 @@ class Bot:
         return int(answer["applied"])
 
     def snapshot(self, count: int, folder: Path) -> float:
-        """Reports this many guilds of one shard; returns the seconds that it took. The lines are made before."""
+        """Reports this many guilds of one shard; returns how many seconds it took, not counting the time to create the lines."""
         lines = folder / "guilds.ndjson"
         with lines.open("w", buffering=1 << 20) as file:
             file.writelines(f"{guild(index, index % 5000)}}}\n" for index in range(count))
@@ -55,11 +55,11 @@ class Bot:
             took = time.perf_counter() - began
         lines.unlink()
         if applied != count:
-            sys.exit(f"of {count} guilds {applied} were applied")
+            sys.exit(f"only {applied} of {count} guilds were applied")
         return took
 
     def events(self, lines: list[str]) -> float:
-        """Reports what changed; returns the seconds that it took."""
+        """Reports changes; returns how many seconds it took."""
         began = time.perf_counter()
         if self.send("POST", "/bot/events", "".join(lines).encode()) != len(lines):
             sys.exit("not all events were applied")
@@ -80,7 +80,7 @@ def feedback_event(index: int) -> str:
 
 
 class ReadsBeside:
-    """Reads `/guilds` every few milliseconds on another connection while something else goes on."""
+    """Reads `/guilds` every few milliseconds on another connection while something else is running."""
 
     def __init__(self, service: Service, token: str) -> None:
         self.service, self.token, self.waits = service, token, list[float]()
@@ -110,7 +110,7 @@ def timed(*command: str) -> float:
 
 
 def bare_sqlite(database: Path, folder: Path) -> float:
-    """The seconds that the sqlite3 shell takes to `.import` the rows of the snapshot into empty tables of the same shape."""
+    """How many seconds the sqlite3 shell takes to `.import` the snapshot's rows into empty tables with the same schema."""
     shard = "(SELECT snapshot FROM feed_shards WHERE shard_count = 1)"
     imports = list[str]()
     for table in ("guilds", "guild_staff"):
@@ -130,7 +130,7 @@ def bare_sqlite(database: Path, folder: Path) -> float:
 
 
 def bare_postgres(store: str, folder: Path) -> float:
-    """The seconds that `COPY` takes for the rows of the snapshot, into empty tables of the same shape."""
+    """How many seconds `COPY` takes to write the snapshot's rows to empty tables with the same schema."""
 
     def psql(*commands: str) -> float:
         return timed("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", store, *(part for command in commands for part in ("-c", command)))

@@ -1,4 +1,4 @@
-"""How time, memory and the cost of reads grow with guilds, feedback, sessions and live streams. `bench/growth` starts it."""
+"""Measures how time, memory and the cost of reads grow with guilds, feedback, sessions and live streams. `bench/growth` starts it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from streams import GUILDS, Cost, measure
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 GOAL_MEMORY, GOAL_START, GOAL_LOAD, GOAL_READ = 64, 0.1, 3, 1.1
-# Events in one request, as many as the service takes.
+# Events in one request, as many as the service accepts.
 BATCH = 10_000
-# How many sessions are made by signing in. The others are copies of them.
+# How many sessions come from signing in. The others are copies of them.
 SIGNED_IN = 1000
 # The reader is in ten guilds.
 READER = code(1, 10)
@@ -56,7 +56,7 @@ QUICK = Plan(guilds=[1000, 10_000], feedback=[1000, 10_000], sessions=[1000, 200
 
 @dataclass
 class Size:
-    """One size of one kind, and what was measured of it."""
+    """One size of one kind, and its measurements."""
 
     count: int
     service: Service
@@ -81,7 +81,7 @@ class Size:
 
 
 def prepare(kind: str, count: int, folder: Path, provider: str) -> Size:
-    """A service that holds this many of a kind; it is not running."""
+    """A stopped service with this many of a kind."""
     say(f"{count:,} {kind}")
     service = Service(folder / f"{kind}-{count}", provider)
     with service:
@@ -105,7 +105,7 @@ def prepare(kind: str, count: int, folder: Path, provider: str) -> Size:
 
 
 def new_token() -> str:
-    """A session token as the service makes them: random characters and their CRC-32."""
+    """A session token like the service's: random characters and their CRC-32."""
     token = "bcs_" + "".join(random.choices(ALPHABET, k=30))
     sum = zlib.crc32(token.encode())
     for _ in range(6):
@@ -132,7 +132,7 @@ def copy_sessions(database: Path, count: int) -> list[str]:
 
 
 def spread_over(tokens: list[str], file: Path) -> Path:
-    """A script for wrk that takes another of the tokens for each request."""
+    """A wrk script that uses a random token for each request."""
     file.write_text("\n".join(tokens))
     script = file.with_suffix(".lua")
     script.write_text(
@@ -201,9 +201,9 @@ def memory_and_start(sizes: list[Size]) -> dict[str, list[tuple[float, float]]]:
 def guilds(plan: Plan, folder: Path, provider: str, charts: Path) -> None:
     sizes = measure_kind("guilds", "/guilds", plan.guilds, plan, folder, provider)
     largest = sizes[-1]
-    say("the same rows by the sqlite3 shell")
+    say("the same rows with the sqlite3 shell")
     bare = bare_sqlite(largest.service.database, folder)
-    print("### Guilds\n\nOne snapshot through the feed into an empty store, two staff per guild; the reader is in ten of them.\n")
+    print("### Guilds\n\nOne snapshot sent through the feed to an empty store, with two staff per guild. The reader is in ten of the guilds.\n")
     print_sizes("guilds", "/guilds", sizes)
     many = f"{largest.count:,} guilds"
     ratio, read = largest.took / bare, largest.cost / sizes[0].cost
@@ -217,7 +217,7 @@ def guilds(plan: Plan, folder: Path, provider: str, charts: Path) -> None:
 
 def feedback(plan: Plan, folder: Path, provider: str, charts: Path) -> None:
     sizes = measure_kind("feedback", "/feedback", plan.feedback, plan, folder, provider)
-    print(f"### Feedback\n\nEntries with 4 or 5 stars, all through the feed in batches of {BATCH:,} events.\n")
+    print(f"### Feedback\n\nEntries with 4 or 5 stars, all sent through the feed in batches of {BATCH:,} events.\n")
     print_sizes("entries", "/feedback", sizes)
     read = sizes[-1].cost / sizes[0].cost
     goal(f"`/feedback` costs the same with {sizes[-1].count:,} entries as with {sizes[0].count:,}, within 10%", f"{read:.2f} times", read <= GOAL_READ)
@@ -228,8 +228,8 @@ def feedback(plan: Plan, folder: Path, provider: str, charts: Path) -> None:
 def sessions(plan: Plan, folder: Path, provider: str, charts: Path) -> None:
     sizes = measure_kind("sessions", "/guilds", plan.sessions, plan, folder, provider)
     print(
-        f"### Sessions\n\n{SIGNED_IN:,} users signed in over HTTP. The other rows were written into the database of the stopped service: copies of"
-        " one of those users with an id, a session and a token of their own. Each read is of a random one of all sessions, so the caches are full.\n"
+        f"### Sessions\n\n{SIGNED_IN:,} users signed in over HTTP. The other rows were written to the database while the service was stopped: copies of"
+        " one of those users, each with its own ID, session and token. Each read uses a random session, so the caches are full.\n"
     )
     print_sizes("sessions", "/guilds", sizes)
     show_growth("sessions", "Memory and start with more sessions", charts, "sessions", "MiB, ms", memory_and_start(sizes))
@@ -243,7 +243,7 @@ def streams(plan: Plan, folder: Path, provider: str, charts: Path) -> None:
             bot = Bot(service)
             bot.snapshot(GUILDS, folder)
             costs.append(asyncio.run(measure(service, bot, count, 11, plan.stream_seconds)))
-    print("### Live streams\n\n`/me/live` of as many users in eleven guilds each. They share a guild, which changes every second where it says so.\n")
+    print("### Live streams\n\n`/me/live`, one stream per user, each user in eleven guilds. They share one guild, which changes every second in the columns with changes.\n")
     header = ("streams", "opened", "memory", "each", "CPU without changes", "CPU with changes", "events that arrived", "CPU per event")
     print_table(header, (stream_row(cost, plan.stream_seconds) for cost in costs))
     lines = {
@@ -265,7 +265,7 @@ KINDS = {"guilds": guilds, "feedback": feedback, "sessions": sessions, "streams"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, and no charts in docs/images")
-    parser.add_argument("--only", choices=KINDS, action="append", help="measure this kind alone; may be repeated")
+    parser.add_argument("--only", choices=KINDS, action="append", help="measure only this kind; can be repeated")
     arguments = parser.parse_args()
     clean_up_when_stopped()
     plan = QUICK if arguments.quick else FULL

@@ -18,14 +18,14 @@ from urllib.parse import urlsplit
 
 PATHS = ["/", "/team", "/feedback", "/guilds"]
 REQUESTS = 100
-# The service also does other work, such as handling a heartbeat. The cheapest round has the least of it.
+# The service also does other work, like handling a heartbeat. The cheapest round has the least of it.
 ROUNDS = 20
-# A function is hot if it takes this part of a read. Those above the second bound only call the others.
+# A function is hot if it takes this share of a read. Functions above the second bound only call the others.
 HOT, OUTER = 0.02, 0.6
 MOST_GROWTH = 0.05
-# Hash maps and memory addresses are randomised, which shows in small functions.
+# Hash maps and memory addresses are randomised, which changes the counts of small functions.
 RANDOM = 50
-# As long as a real one, so that the reference servers read as many bytes.
+# As long as a real token, so that the reference servers read the same number of bytes.
 NO_TOKEN = f"bcs_{'0' * 43}"
 
 
@@ -36,7 +36,7 @@ def sign_in(url: str) -> str:
 
 
 def ask(connection: socket.socket, request: bytes) -> tuple[bytes, bytes]:
-    """Head and body of the answer."""
+    """Head and body of the response."""
     connection.sendall(request)
     received = b""
     while b"\r\n\r\n" not in received:
@@ -61,22 +61,22 @@ class Counter:
         return int(re.search(r"^(?:summary|totals): (\d+)", text, re.MULTILINE)[1])
 
     def hot_functions(self, part: int, total: int) -> dict[str, int]:
-        """Instructions per request of each hot function in a part, with what it calls. The most expensive first."""
+        """Instructions per request of each hot function in a part, including what it calls, most expensive first."""
         command = ["callgrind_annotate", "--inclusive=yes", "--threshold=100", "--auto=no", f"{self.file}.{part}"]
         text = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
         lines = re.findall(r"^\s*([\d,]+) \([ \d.]+%\)\s+\S+?:(\S.*?)(?: \[[^\]]+\])?$", text, re.MULTILINE)
         counts: dict[str, int] = {}
         for count, name in lines:
-            # The first and greatest is the whole function. The others are what was inlined into it from other source files.
+            # The first and largest entry is the whole function. The others are code inlined from other source files.
             counts.setdefault(name, round(int(count.replace(",", "")) / REQUESTS))
         hot = {name: count for name, count in counts.items() if HOT < count / total < OUTER}
         return dict(sorted(hot.items(), key=lambda pair: -pair[1]))
 
 
 def cost(url: str, path: str, token: str, counter: Counter) -> tuple[int, int, tuple[bytes, bytes]]:
-    """Instructions per request, the part that has them, and an answer."""
+    """Instructions per request, the part that has them, and a response."""
     place = urlsplit(url)
-    # Ports have four or five digits; a fixed name keeps the request's length.
+    # Ports have four or five digits; a fixed host keeps the request's length constant.
     request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nToken: {token}\r\n\r\n".encode()
     with socket.create_connection((place.hostname, place.port), timeout=120) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -90,7 +90,7 @@ def cost(url: str, path: str, token: str, counter: Counter) -> tuple[int, int, t
             rounds.append((round(counter.since_last() / REQUESTS), counter.part))
     count, part = min(rounds)
     if not count:
-        sys.exit("Nothing was counted. Does bench/instructions still name the function that serves a connection?")
+        sys.exit("Nothing was counted. Does bench/instructions still have the name of the function that serves a connection?")
     return count, part, answer
 
 
@@ -105,13 +105,13 @@ def compare(measured: Path, committed: Path) -> None:
     ours, theirs = figures(measured), figures(committed)
     worse = False
     for (path, name), before in theirs.items():
-        # Only our own functions: a library's share changes with its version and shows in the whole read.
+        # Only our own functions: a library's share changes with its version, and the whole read covers it.
         if name != "all" and "bot_companion" not in name:
             continue
         now = ours.get((path, name))
         if now is None:
-            # Too small to be listed now, or inlined, or renamed. The whole read still counts.
-            print(f"{path:10} {name}: not seen any more, {before} committed")
+            # It's now too small to be listed, or was inlined or renamed. The whole read still covers it.
+            print(f"{path:10} {name}: no longer listed, {before} committed")
             continue
         grew = now - before > max(before * MOST_GROWTH, RANDOM)
         worse |= grew

@@ -1,4 +1,4 @@
-"""Loads a server and says what came of it: `wrk` sends as fast as answers come, `oha` at a fixed rate, `h2load` speaks HTTP/2."""
+"""Puts a server under load and returns the figures: `wrk` sends as fast as responses arrive, `oha` at a fixed rate, `h2load` over HTTP/2."""
 
 import json
 import os
@@ -23,7 +23,7 @@ class Full:
 
 @dataclass(frozen=True)
 class Latencies:
-    """At a fixed rate, in milliseconds. A request that the load sends late counts from when it was due."""
+    """Latencies at a fixed rate, in milliseconds. A request that the load generator sends late counts from when it was due."""
 
     rate: float
     p50: float
@@ -46,7 +46,7 @@ def _measured(cpu: Callable[[], float], load: Callable[[], tuple[float, int]]) -
     before = cpu()
     rate, requests = load()
     if requests == 0:
-        sys.exit("no request was answered; the machine is too busy for so short a measurement")
+        sys.exit("no request was answered; the machine is too busy for such a short measurement")
     return Full(rate, (cpu() - before) * 1e6 / requests)
 
 
@@ -63,7 +63,7 @@ def full(cpu: Callable[[], float], url: str, seconds: float, headers: dict[str, 
 
 
 def full_http2(cpu: Callable[[], float], url: str, seconds: float, headers: dict[str, str]) -> Full:
-    """As many requests under way as `full` has, on fewer connections."""
+    """As many requests in flight as in `full`, on fewer connections."""
     clients = CONNECTIONS // STREAMS
     command = ["h2load", "-t1", f"-c{clients}", f"-m{STREAMS}", "-D", f"{seconds:g}", *options(headers), url]
 

@@ -1,4 +1,4 @@
-"""Measures the reads of the service beside the limits and its peers, and prints tables. `bench/reads` starts it."""
+"""Compares the service's reads with reference servers and its peers, and prints tables. `bench/reads` starts it."""
 
 import gzip
 import http.client
@@ -26,10 +26,10 @@ MANY_ENTRIES = int(os.environ.get("BENCH_FEEDBACK", 100_000 if QUICK else 10_000
 GUILDS = (10,) if QUICK else (1, 10, 200)
 COLD_READS = 200 if QUICK else 2_000
 PEERS = tuple(os.environ.get("BENCH_PEERS", "fastify fastapi go").split())
-# Another build of the service. Then only the two of them and bare hyper are measured.
+# Another build of the service. If set, only the two builds and bare hyper are measured.
 BASELINE = os.environ.get("BENCH_BASELINE")
 FAST = ("service", "bare-hyper", "floor", "nginx")
-# How much of the slowest fast contender's peak the open loop sends. The load takes CPU too, on the same cores.
+# The fixed rate, as a share of the slowest fast server's peak. The load generator needs CPU too, on the same cores.
 SHARE = float(os.environ.get("BENCH_SHARE", 0.25))
 
 # From the issue that asked for this benchmark.
@@ -39,7 +39,7 @@ GOAL_PEERS = {"fastify": 4.0, "fastapi": 12.0}
 
 @dataclass(frozen=True)
 class Recording:
-    """A read, one answer to it, and the path at which nginx has that answer."""
+    """A read, one response to it, and the path where nginx serves that response."""
 
     label: str
     path: str
@@ -70,7 +70,7 @@ class Contender:
 
 @dataclass
 class Row:
-    """One read, and everyone who answers it."""
+    """One read, and every server that answers it."""
 
     label: str
     size: int
@@ -80,7 +80,7 @@ class Row:
         self.contenders[name] = Contender(name, server, url, headers)
 
     def measure(self, how=load.full) -> None:
-        """In turns, so that whatever else the machine does meets all of them."""
+        """In turns, so that other load on the machine affects all of them."""
         if not QUICK:
             for one in self.contenders.values():
                 how(one.server.cpu, one.url, 1, one.headers)
@@ -115,7 +115,7 @@ class Reader:
         self.connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=60)
 
     def read(self, path: str, headers: dict[str, str]) -> tuple[bytes, bytes]:
-        """Head and body. Python's client asks for no compression unless a header does."""
+        """Head and body. Python's client doesn't ask for compression unless a header does."""
         self.connection.putrequest("GET", path, skip_accept_encoding=True)
         for name, value in headers.items():
             self.connection.putheader(name, value)
@@ -142,7 +142,7 @@ def all_feedback(reader: Reader) -> list[dict]:
 
 
 def shape(value):
-    """What two answers must have in common."""
+    """The shape that two responses must have in common."""
     if isinstance(value, dict):
         return {name: shape(part) for name, part in value.items()}
     if isinstance(value, list):
@@ -151,10 +151,10 @@ def shape(value):
 
 
 def check_same(server: Server, path: str, headers: dict[str, str], body: bytes) -> None:
-    """A peer that answers something else, or much less, would win for nothing."""
+    """A peer that sends something else, or much less, would win unfairly."""
     theirs = Reader(server.url).read(path, headers)[1]
     if shape(json.loads(theirs)) != shape(json.loads(body)) or not 0.9 < len(theirs) / len(body) < 1.1:
-        sys.exit(f"{server.name} answers {path} with something else:\n{theirs[:500]!r}\nand not\n{body[:500]!r}")
+        sys.exit(f"{server.name} answers {path} with\n{theirs[:500]!r}\ninstead of\n{body[:500]!r}")
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
@@ -179,7 +179,7 @@ def times(one: Contender) -> list[str]:
 class Reads:
     def __init__(self, folder: Path, provider: str) -> None:
         self.folder, self.provider = folder, provider
-        # nginx's workers are another user's where root starts it.
+        # If root starts nginx, its workers run as another user.
         folder.chmod(0o755)
         self.certificate = certificate(folder)
         self.nginx = Nginx(folder, self.certificate)
@@ -189,7 +189,7 @@ class Reads:
         self.tokens = self.sign_in(self.small)
 
     def service(self, name: str, entries: int, binary: str | None = None) -> Service:
-        """A running one with so much feedback."""
+        """A running service with this much feedback."""
         made = Service(self.folder / name, self.provider, binary=binary or os.environ["BOT_COMPANION"])
         bot.import_team(made)
         say(f"{name}: importing {entries:,} feedback entries")
@@ -201,7 +201,7 @@ class Reads:
         return made
 
     def start(self, service: Service, scheme: str = "http") -> str:
-        """Where it answers."""
+        """The service's URL."""
         service.start()
         url = f"{scheme}://{service.host}:{service.port}"
         self.beats[service] = bot.Heartbeats(service, url)
@@ -219,7 +219,7 @@ class Reads:
 
     @staticmethod
     def sign_in(service: Service) -> dict[int, str]:
-        """A user with each number of guilds."""
+        """Signs in one user for each number of guilds."""
         return dict(zip(GUILDS, service.sign_in(*(code(7 + count, count) for count in GUILDS)), strict=True))
 
     def reads(self) -> list[tuple[str, str, dict[str, str]]]:
@@ -236,20 +236,20 @@ class Reads:
             packed = reader.read(path, headers | {"Accept-Encoding": "gzip"})
             is_packed = b"content-encoding: gzip" in packed[0].lower()
             if is_packed and gzip.decompress(packed[1]) != body:
-                sys.exit(f"{path} is another answer when it is compressed")
+                sys.exit(f"{path} has a different body when compressed")
             static = self.nginx.add(head, body, packed[1] if is_packed else None)
             found.append(Recording(label, path, headers, head, body, static, is_packed))
         return found
 
     def warm(self, recordings: list[Recording]) -> list[Row]:
-        """The reads with everything in memory, beside everyone."""
+        """The reads with everything in memory, on every server."""
         reader = Reader(self.small.url)
         sessions = {token: {"guilds": reader.data("/guilds", {"Token": token})} for token in self.tokens.values()}
         data = {"status": reader.data("/", {}), "team": reader.data("/team", {}), "sessions": sessions}
         file = self.folder / "data.json"
         file.write_text(json.dumps(data | {"feedback": all_feedback(reader)}))
         peers = [peer(name, self.folder, file) for name in PEERS]
-        # Compilers that work at run time need a while, even when there is little.
+        # JIT compilers need time to warm up, even in a quick run.
         for server in peers:
             load.full(server.cpu, f"{server.url}/team", 1, {})
         large = self.service("large", MANY_ENTRIES)
@@ -296,7 +296,7 @@ class Reads:
     def beside_nginx(
         self, recordings: list[Recording], name: str, how, base: str, static_base: str, more: dict[str, str]
     ) -> list[Row]:
-        """The reads in another way: ours and nginx only."""
+        """The reads with another protocol or encoding: the service and nginx only."""
         rows = []
         for one in recordings:
             if one.path == "/feedback" or one.label == "`/guilds`, 1" or (QUICK and one.path != "/guilds"):
@@ -309,7 +309,7 @@ class Reads:
         return rows
 
     def cold(self) -> tuple[float, float]:
-        """CPU of the first and of the second `/guilds` of each user, after the service was started again."""
+        """CPU of each user's first and second `/guilds` after a restart of the service."""
         people = self.small.sign_in(*(code(1000 + number, 10) for number in range(COLD_READS)))
         self.stop(self.small)
         reader, costs = Reader(self.start(self.small)), []
@@ -371,7 +371,7 @@ def print_peers(rows: list[Row]) -> None:
         shown = [goal(value, GOAL_PEERS[name], True) if name in GOAL_PEERS else f"{value:.2f}" for name, value in multiples.items()]
         lines.append([row.label, *shown])
     print_table(["read", *(f"{name} ÷ ours" for name in PEERS)], lines)
-    print("Everybody's figures:\n")
+    print("All figures:\n")
     lines = []
     for row in rows:
         for name, one in row.contenders.items():
@@ -408,18 +408,18 @@ def measure(reads: Reads) -> None:
     reads.nginx.start()
     rows = reads.warm(recordings)
     print(
-        f"Full load by `wrk -t1 -c{load.CONNECTIONS} -d{SECONDS}s`, contenders in turns, {ROUNDS} round(s), medians, also of the ratios. "
-        "CPU is user and system time of all processes of a server, divided by its requests. Latencies at a fixed rate by `oha` with "
-        f"latency correction: {SHARE:.0%} of the slowest of ours, bare hyper, the floor and nginx; for a peer that is too slow for that, "
-        "half of its own peak. Bare hyper and the floor send the bytes of one answer of ours, nginx serves the body as a file with the "
-        "same headers. Peers keep all data in memory, one process (Go: thread) per core. Our rate limits count, but are never reached. "
+        f"Full load from `wrk -t1 -c{load.CONNECTIONS} -d{SECONDS}s`. Servers take turns for {ROUNDS} round(s); figures and ratios are medians. "
+        "CPU is the user and system time of all of a server's processes, divided by its requests. Latencies are at a fixed rate, from `oha` with "
+        f"latency correction: {SHARE:.0%} of the peak of the slowest among the service, bare hyper, the floor and nginx; for a peer too slow for that, "
+        "half of its own peak. Bare hyper and the floor send the exact bytes of one of our responses; nginx serves the body as a file with the "
+        "same headers. Peers keep all data in memory, with one process (Go: thread) per core. Our rate limits are on but never reached. "
         f"{reads.imported}.\n"
     )
     print_warm(rows)
     if PEERS:
         print_peers(rows)
     url, nginx = reads.small.url, reads.nginx
-    print("Compressed, with TLS (1.3, AES-256-GCM, the same certificate), and with HTTP/2 (which the service speaks with TLS only; load by `h2load`), beside nginx:\n")
+    print("Compared with nginx: compressed, with TLS (1.3, AES-256-GCM, the same certificate), and with HTTP/2 (only with TLS; load from `h2load`):\n")
     packed = [one for one in recordings if one.is_compressed]
     rows = reads.beside_nginx(packed, "gzip", load.full, url, nginx.url, {"Accept-Encoding": "gzip"})
     first, second = reads.cold()
@@ -428,8 +428,8 @@ def measure(reads: Reads) -> None:
     rows += reads.beside_nginx(recordings, "TLS and HTTP/2", load.full_http2, url, nginx.tls, {})
     print_beside_nginx(rows)
     print(
-        f"Cold: after a restart, the first `/guilds` of each of {COLD_READS:,} users with 10 guilds costs {first:.0f} µs of CPU, the "
-        f"second {second:.0f} µs (one client, one request at a time): {first / second:.1f} times."
+        f"Cold: after a restart, each of {COLD_READS:,} users with 10 guilds reads `/guilds`. The first read costs {first:.0f} µs of CPU, the "
+        f"second {second:.0f} µs (one client, one request at a time): a ratio of {first / second:.1f}."
     )
 
 

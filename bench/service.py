@@ -1,4 +1,4 @@
-"""The service as the benchmarks run it: `serve` on an empty store, limits raised, signing in at a provider that answers at once."""
+"""The service as the benchmarks run it: `serve` on an empty store, raised limits, and a provider that answers immediately."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 BINARY = os.environ.get("BOT_COMPANION", "")
 PROVIDER = os.environ.get("INSTANT_PROVIDER", "")
-# Only a run that fails waits this long.
+# Only a failing run waits this long.
 PATIENCE = 120.0
 SETTINGS = {
     "IDP_CLIENT_ID": "1",
@@ -40,7 +40,7 @@ SETTINGS = {
     "LIMITS_LIVE_PER_ADDRESS": "20000",
     "LIMITS_SIGN_INS_PER_USER": "0",
     "LIMITS_CONCURRENT_EXCHANGES_PER_ADDRESS": "0",
-    # A running sign-in counts as refused until it is done.
+    # A sign-in counts as refused until it's done.
     "LIMITS_REFUSED_SIGN_INS_PER_MINUTE": "1000000",
     "FEED_REQUESTS_PER_SECOND": "0",
     # The bot's connection waits while thousands of users sign in.
@@ -53,12 +53,12 @@ SETTINGS = {
 
 
 def say(text: str) -> None:
-    """Progress. The results alone go to stdout."""
+    """Prints progress to stderr. Only the results go to stdout."""
     print(text, file=sys.stderr, flush=True)
 
 
 def clean_up_when_stopped() -> None:
-    """Lets a stopped run end its processes and remove its files, and lets it open as many sockets as the system allows."""
+    """Makes an interrupted run end its processes and remove its files, and raises the open file limit as far as the system allows."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -74,7 +74,7 @@ def end(process: subprocess.Popen[Any]) -> None:
 
 @contextlib.contextmanager
 def instant_provider() -> Iterator[str]:
-    """Starts the provider and gives its address."""
+    """Starts the provider and yields its address."""
     process = subprocess.Popen([PROVIDER, "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -84,12 +84,12 @@ def instant_provider() -> Iterator[str]:
 
 
 def user_id(person: int) -> int:
-    """Ids are spread as the provider's are: the store locks neighbours together."""
+    """Spread out like the provider's IDs, because the store locks neighbours together."""
     return person << 22
 
 
 def code(person: int, guilds: int) -> str:
-    """The code that signs in a person who is in this many guilds."""
+    """The code to sign in a person who is in this many guilds."""
     return f"{user_id(person)}-{guilds}"
 
 
@@ -98,7 +98,7 @@ class Service:
         folder.mkdir()
         self.binary = binary
         self.database, self.log = folder / "companion.db", folder / "log"
-        # Its own address, so that no client gets the service's port while it restarts.
+        # Its own address, so that nothing else takes the service's port while it restarts.
         self.host, self.port = "127." + ".".join(str(random.randrange(1, 255)) for _ in range(3)), 0
         self.process: subprocess.Popen[bytes] | None = None
         settings = {**SETTINGS, "IDP_BASE_URL": provider, "STORE_URL": store or f"sqlite:{self.database}"}
@@ -108,7 +108,7 @@ class Service:
         made = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
         found = re.search(r"bck_\w+", made.stdout)
         if found is None:
-            sys.exit(f"no key was made: {made.stdout}{made.stderr}")
+            sys.exit(f"no key was created: {made.stdout}{made.stderr}")
         self.key = found[0]
 
     @property
@@ -133,7 +133,7 @@ class Service:
             self.process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
 
     def start(self) -> None:
-        """Starts it and waits until it listens."""
+        """Starts the service and waits until it's listening."""
         known = self.log.stat().st_size if self.log.exists() else 0
         self.launch()
 
@@ -152,8 +152,8 @@ class Service:
             self.process = None
 
     def start_to_first_answer(self, token: str) -> tuple[float, float]:
-        """Starts it and gives the seconds until it has answered `GET /guilds`, which needs the session, the list and the guilds; and its CPU
-        seconds, which a busy machine hardly changes."""
+        """Starts the service. Returns the seconds until it has answered `GET /guilds`, which needs the session, the list and the guilds, and its
+        CPU seconds, which other load hardly affects."""
         request = f"GET /guilds HTTP/1.1\r\nHost: {self.host}\r\nToken: {token}\r\nConnection: close\r\n\r\n".encode()
         began = time.perf_counter()
         self.launch()
@@ -171,7 +171,7 @@ class Service:
         return cpu(self.pid)
 
     def memory(self, field: str = "VmRSS") -> float:
-        """Resident memory in MiB; `VmHWM` is the most that it ever was."""
+        """Resident memory in MiB; `VmHWM` is its peak."""
         found = re.search(rf"{field}:\s+(\d+) kB", Path(f"/proc/{self.pid}/status").read_text())
         assert found is not None
         return int(found[1]) / 1024
@@ -190,7 +190,7 @@ class Service:
 
 
 def cpu(pid: int) -> float:
-    """CPU seconds of a process so far, ended threads included, to the nanosecond: its CPU clock, as clock_getcpuclockid(3) names it."""
+    """CPU seconds a process has used so far, including ended threads, to the nanosecond, from its CPU clock (clock_getcpuclockid(3))."""
     return time.clock_gettime((~pid << 3) | 2)
 
 
@@ -204,7 +204,7 @@ def wait_for(condition: Callable[[], T | None], what: str, pause: float = 0.02) 
 
 
 def call(connection: http.client.HTTPConnection, method: str, path: str, headers: dict[str, str], body: Any = None) -> Any:
-    """The `data` of an answer, which must be a success."""
+    """The `data` of a successful response."""
     connection.request(method, path, body, headers)
     answer = connection.getresponse()
     content = answer.read()
@@ -221,5 +221,5 @@ def wrk(service: Service, path: str, seconds: int, *arguments: str, connections:
     used = service.cpu() - before
     requests, rate = re.search(r"(\d+) requests in", output), re.search(r"Requests/sec:\s+([\d.]+)", output)
     if "Non-2xx" in output or "Socket errors" in output or requests is None or rate is None:
-        sys.exit(f"the measurement of {path} is void:\n{output}")
+        sys.exit(f"the measurement of {path} is invalid:\n{output}")
     return float(rate[1]), used * 1e6 / int(requests[1])

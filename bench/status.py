@@ -25,7 +25,7 @@ def report() -> None:
 
 
 def measure(path) -> tuple[float, int]:
-    """Milliseconds of CPU per answer, and its bytes."""
+    """Milliseconds of CPU per response, and its size in bytes."""
     connection = http.client.HTTPConnection(urllib.parse.urlsplit(url).netloc)
     before, size = cpu(pid), 0
     for number in range(requests):

@@ -1,4 +1,4 @@
-"""What live streams cost: 600 of users who share a busy guild, and 10,000 idle ones. `bench/streams` starts it."""
+"""Measures what live streams cost: 600 streams of users who share a busy guild, and 10,000 idle ones. `bench/streams` starts it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from feed import Bot, guild_event
 from markdown import print_table, verdict
 from service import PATIENCE, Service, call, clean_up_when_stopped, code, instant_provider, say, wrk
 
-# Guilds that the bot is in; the first one is the busy one, and every user is in it.
+# Guilds that the bot is in. The first one is the busy one, which every user is in.
 GUILDS = 1000
 GOAL_BUSY = 10.0
 
 
 class Streams:
-    """Open streams that are read as a browser reads them."""
+    """Open streams, read the way a browser reads them."""
 
     def __init__(self) -> None:
         self.told = 0
@@ -30,7 +30,7 @@ class Streams:
         self.ended: asyncio.Queue[float] = asyncio.Queue()
 
     async def open(self, service: Service, requests: list[tuple[str, str]]) -> float:
-        """Opens one per path and token, and waits for the first event of each; returns the seconds that it took."""
+        """Opens one per path and token and waits for each one's first event; returns how many seconds that took."""
         room = asyncio.Semaphore(200)
         began = time.perf_counter()
         await asyncio.gather(*(self.open_one(service, path, token, room) for path, token in requests))
@@ -64,7 +64,7 @@ class Streams:
 
 @dataclass
 class Cost:
-    """What streams of as many users cost. CPU is in percent of a core."""
+    """What this many users' streams cost. CPU is in percent of a core."""
 
     count: int
     opened: float
@@ -85,7 +85,7 @@ async def used(service: Service, work: Awaitable[None]) -> float:
 
 
 async def change(bot: Bot, rounds: int) -> None:
-    """Changes the shared guild once per second. A thread sends it, so that reading goes on."""
+    """Changes the shared guild once per second, from a thread, so that reading continues."""
     for number in range(rounds):
         event = [guild_event(0, 10_000 + number % 2 * 1_000 + number)]
         await asyncio.gather(asyncio.to_thread(bot.events, event), asyncio.sleep(1))
@@ -102,7 +102,7 @@ async def sign_in_all(service: Service, count: int, guilds: int) -> list[str]:
 
 
 async def end_one(service: Service, bot: Bot, streams: Streams, token: str) -> float:
-    """The seconds from the order to end a session to the end of its stream, while the shared guild changes."""
+    """The seconds from ending a session to the end of its stream, while the shared guild changes."""
     changing = asyncio.create_task(change(bot, 3))
     await asyncio.sleep(1.5)
     began = time.perf_counter()
@@ -118,7 +118,7 @@ async def measure(service: Service, bot: Bot, count: int, guilds: int, seconds: 
     streams, tokens = Streams(), await sign_in_all(service, count, guilds)
     alone = service.memory()
     took = await streams.open(service, [("/me/live", token) for token in tokens])
-    # What opening has left to do is done by then.
+    # By then, any work left over from opening them is done.
     await asyncio.sleep(min(seconds, 5))
     idle = await used(service, asyncio.sleep(seconds))
     memory = service.memory()
@@ -133,7 +133,7 @@ async def measure(service: Service, bot: Bot, count: int, guilds: int, seconds: 
 
 
 async def measure_idle(service: Service, count: int, seconds: int, round_seconds: int) -> list[list[str]]:
-    """Half of the streams are for anyone, half of six users. Reads are measured before, beside and after them."""
+    """Half of the streams are public, half belong to six users. Reads are measured before, during and after."""
     tokens = await asyncio.to_thread(service.sign_in, *(code(1 + person, 10) for person in range(6)))
 
     async def read_cost() -> float:
@@ -151,9 +151,9 @@ async def measure_idle(service: Service, count: int, seconds: int, round_seconds
     after = await read_cost()
     return [
         [f"{count:,} idle streams: opened", f"{count / took:,.0f}/s"],
-        ["memory of the service", f"{memory:.0f} MiB, {alone:.0f} MiB without them: {(memory - alone) * 1024 / count:.1f} KiB each"],
+        ["the service's memory", f"{memory:.0f} MiB, {alone:.0f} MiB without them: {(memory - alone) * 1024 / count:.1f} KiB each"],
         ["CPU while nothing happens", f"{idle:.1f}% of a core, with a comment per stream every 15 s"],
-        ["`/guilds` beside them", f"{beside:.1f} µs CPU per request, {beside * 2 / (before + after):.2f} times that without them"],
+        ["`/guilds` meanwhile", f"{beside:.1f} µs CPU per request, {beside * 2 / (before + after):.2f} times as much as without them"],
     ]
 
 
@@ -171,17 +171,17 @@ def main() -> None:
         with Service(Path(name, "idle"), provider) as service:
             Bot(service).snapshot(GUILDS, Path(name))
             say("idle streams")
-            # A multiple of 15 s, so that each stream gets as many comments as any other.
+            # A multiple of 15 s, so that each stream gets the same number of comments.
             idle = asyncio.run(measure_idle(service, 1000 if quick else 10_000, 5 if quick else 30, 1 if quick else 5))
     goal = f"goal under {GOAL_BUSY:.0f}%: {verdict(busy.busy < GOAL_BUSY)}"
-    print("Users of `/me/live` are in 151 guilds each. All of them share one guild, which changes every second.\n")
+    print("Each user of `/me/live` is in 151 guilds. All users share one guild, which changes every second.\n")
     print_table(
         ("what", "figure"),
         [
             [f"{busy.count:,} streams with a busy shared guild", f"{busy.busy:.1f}% of a core ({goal})"],
-            ["events that arrived; changes within one second make one", f"{busy.events:,} of {busy.expected:,}"],
+            ["events that arrived; changes within one second are merged into one", f"{busy.events:,} of {busy.expected:,}"],
             ["the same streams without changes", f"{busy.idle:.1f}% of a core"],
-            ["a stream ends after its session, meanwhile", f"{busy.ended * 1000:.0f} ms"],
+            ["time from the end of a session to the end of its stream, meanwhile", f"{busy.ended * 1000:.0f} ms"],
             *idle,
         ],
     )

@@ -1,4 +1,4 @@
-"""How many sign-ins, events and guilds the service writes per second, each durable, on SQLite and on PostgreSQL. `bench/writes` starts it."""
+"""Measures how many sign-ins, events and guilds the service durably writes per second, on SQLite and PostgreSQL. `bench/writes` starts it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GUILDS = 10_000
 
 
 def syncs_per_second(folder: Path, seconds: int) -> float:
-    """How often this file system makes an append of 4 KiB durable, one after the other."""
+    """How many 4 KiB appends this file system makes durable per second, one after the other."""
     file = os.open(folder / "syncs", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     began, count = time.perf_counter(), 0
     while time.perf_counter() - began < seconds:
@@ -38,7 +38,7 @@ def sql(database: str, command: str) -> str:
 
 
 def make_durable() -> None:
-    """From now on PostgreSQL keeps what it acknowledges through a power cut."""
+    """Makes PostgreSQL's acknowledged writes survive a power cut from now on."""
     for setting in ("fsync", "full_page_writes", "synchronous_commit"):
         sql(POSTGRES, f"ALTER SYSTEM SET {setting} = on")
     sql(POSTGRES, "SELECT pg_reload_conf()")
@@ -51,7 +51,7 @@ def new_database(name: str) -> str:
 
 
 def sign_ins(service: Service, folder: Path, connections: int, seconds: int) -> tuple[float, float]:
-    """Sign-ins per second, each of another person, and microseconds of the service's CPU for each."""
+    """Sign-ins per second, each by a different person, and microseconds of the service's CPU for each."""
     script = folder / "sign-in.lua"
     first = connections * 1_000_000
     script.write_text(
@@ -84,13 +84,13 @@ def print_sign_ins(services: dict[str, Service], folder: Path, concurrency: tupl
     for label, service in services.items():
         for connections in concurrency:
             say(f"{label}: sign-ins, {connections} at a time")
-            # Beside each measurement, because a shared disk changes from minute to minute.
+            # Right before each measurement, because a shared disk's speed changes from minute to minute.
             syncs = syncs_per_second(folder, seconds)
             rate, cost = sign_ins(service, folder, connections, seconds)
             rows.append([label, str(connections), f"{rate:,.0f}", f"{syncs:,.0f}", f"{rate / syncs:.2f}", f"{cost:.0f}"])
-    print("### Sign-ins\n\nThe provider answers at once; each sign-in is of another person in ten guilds.\n")
+    print("### Sign-ins\n\nThe provider answers immediately. Each sign-in is by a different person, who is in ten guilds.\n")
     print_table(("store", "at a time", "sign-ins/s", "the disk's syncs/s", "sign-ins per sync", "µs CPU each"), rows)
-    print("A sync is an append of 4 KiB and `fdatasync`, one after the other, on the same file system, measured just before.\n")
+    print("A sync is a 4 KiB append and an `fdatasync`, one after the other on the same file system, measured just before.\n")
 
 
 def print_events(services: dict[str, Service], folder: Path, batches: tuple[int, ...], seconds: int) -> None:
@@ -103,7 +103,7 @@ def print_events(services: dict[str, Service], folder: Path, batches: tuple[int,
             syncs = syncs_per_second(folder, seconds)
             rate, cost = events(bot, size, seconds)
             rows.append([label, f"{size:,}", f"{rate:,.0f}", f"{rate / size:,.1f}", f"{syncs:,.0f}", f"{cost:.1f}"])
-    print("### Events\n\nChanges of guilds by one bot, one request after the other. A request is one durable step.\n")
+    print("### Events\n\nOne bot sends changes to guilds, one request after the other. Each request is one durable step.\n")
     print_table(("store", "events per request", "events/s", "requests/s", "the disk's syncs/s", "µs CPU per event"), rows)
 
 
@@ -119,7 +119,7 @@ def print_snapshots(services: dict[str, Service], stores: dict[str, str], folder
         row = [label, f"{count / took:,.0f} guilds/s", f"{'`COPY`' if store else '`.import`'} {count / bare:,.0f} guilds/s", f"{took / bare:.2f}"]
         median, slowest = reads.waits[len(reads.waits) // 2] * 1000, reads.waits[-1] * 1000
         rows.append([*row, f"{service.memory('VmHWM'):.0f} MiB", f"median {median:.2f} ms, slowest {slowest:.0f} ms"])
-    print(f"### Snapshots\n\n{count:,} guilds with two staff each into an empty store while `/guilds` is read, and the same rows put into empty tables.\n")
+    print(f"### Snapshots\n\n{count:,} guilds with two staff each, sent to an empty store while `/guilds` is being read, compared with writing the same rows to empty tables.\n")
     print_table(("store", "snapshot", "bare store", "times the bare store's time", "memory, at most", "`/guilds` meanwhile"), rows)
 
 
@@ -136,7 +136,7 @@ def main() -> None:
 
         @contextlib.contextmanager
         def both(stage: str) -> Iterator[tuple[dict[str, Service], dict[str, str]]]:
-            """The service on an empty store of each kind."""
+            """The service on an empty store, once for each kind."""
             stores = {"SQLite": "", "PostgreSQL": new_database(f"bench_{stage}")}
             with contextlib.ExitStack() as running:
                 services = {label: Service(folder / f"{stage}-{label}", provider, store) for label, store in stores.items()}

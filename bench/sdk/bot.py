@@ -1,4 +1,4 @@
-"""A discord.py bot for `bench/sdk/run`: with or without the SDK, until it is told how much it has used.
+"""A discord.py bot for `bench/sdk/run`, with or without the SDK. It runs until it's asked what it has used.
 
 It prints "ready" when it is ready, and at each line on its standard input its CPU seconds, its resident MiB, whether the SDK is synced,
 how many guilds it has listed, and, if CALLS is set, how many milliseconds each call of the bot's own has taken since.
@@ -45,7 +45,7 @@ class Lantern(discord.AutoShardedClient):
             self.calling = asyncio.ensure_future(self.call())
 
     async def call(self) -> None:
-        """What a bot does all day: some eight messages a second, each in another channel. Not ten: they would fall in step with the pages."""
+        """A bot's usual work: about eight messages per second, each in another channel. Ten would fall in step with the pages."""
         for number in itertools.count():
             self.last = asyncio.ensure_future(self.say((number % 500 + 1) << 22))
             await asyncio.sleep(0.13)

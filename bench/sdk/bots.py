@@ -1,4 +1,4 @@
-"""The bots of the benchmarks: each is its own process, which tells what it has used."""
+"""The benchmarks' bots: each is its own process, which reports what it has used."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Bot:
         addresses = fake.addresses()
         environment = {**os.environ, "SDK": sdk, "CHUNK": chunk, "API": addresses["api"], "GATEWAY": addresses["gateway"]}
         environment |= {"TOKEN": addresses["token"], "PROXY": addresses["url"], **({"CALLS": "yes"} if calls else {})}
-        # The default pace, or as fast as possible where only the work is measured.
+        # The default rate, or as fast as possible where only the work is measured.
         environment["LISTING_RATE"] = "10" if calls else "1000"
         commands = {"python": [sys.executable, str(HERE / "bot.py")], "js": ["node", os.environ["JS_BOT"]], "rust": [os.environ["RUST_BOT"]]}
         pipe = asyncio.subprocess.PIPE
@@ -48,7 +48,7 @@ class Bot:
                 raise SystemExit("the bot has ended")
 
     async def quiet(self) -> dict[str, Any]:
-        """What it has used once the SDK is synced and the process does nothing more."""
+        """What it has used once the SDK is synced and the process is idle."""
         before = await self.usage()
         while True:
             await asyncio.sleep(3)

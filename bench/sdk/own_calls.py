@@ -1,4 +1,4 @@
-"""Runs a bot that makes its own calls on the fake Discord with the real limits, with its SDK and without, and compares how long they take.
+"""Runs a bot that makes its own calls to the fake Discord with the real limits, with and without its SDK, and compares how long they take.
 
 With the SDK every guild has to be listed, because the bot caches no members: that is when the SDK asks Discord the most.
 """
@@ -17,7 +17,7 @@ from fake_discord import FakeDiscord
 GUILDS = int(os.environ.get("SDK_GUILDS", "2000"))
 MEMBERS = int(os.environ.get("SDK_MEMBERS", "20"))
 ALONE = 300
-"""How many calls are made without the SDK."""
+"""How many calls to make without the SDK."""
 LIMITS = {
     "global_rate_limit": 50,
     "rate_limits": {

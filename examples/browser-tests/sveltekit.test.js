@@ -62,7 +62,7 @@ drive("sveltekit", start, (visit, { signIn, problem }) => {
     );
     assert.match(status, /not_allowed|Only administrators/);
     await page.goto(`${origin}/guilds/1`);
-    await problem(page, "There is no such server").waitFor();
+    await problem(page, "This server doesn't exist").waitFor();
   });
 
   visit("a form of another site saves nothing and signs nobody out", async (arrive, service) => {

@@ -4,9 +4,12 @@
 import json
 import sys
 
-# Findings caused by the test setup: the ID, and why it doesn't concern the service. The test CA needs no exception:
+# Checks that testssl.sh couldn't make here (WARN): the ID, and why it doesn't concern the service. The test CA needs no exception:
 # testssl.sh is told to trust it, and its certificate names a revocation list.
-EXCUSED = {"engine_problem": "this machine's openssl has no GOST ciphers to try"}
+EXCUSED = {
+    "engine_problem": "this machine's openssl has no GOST ciphers to try",
+    "sessionresumption_ticket": "on a busy machine, openssl leaves before the ticket arrives, so the check can't run",
+}
 HARMLESS = {"OK", "INFO", "LOW", "DEBUG"}
 # Without these, it hasn't really tested anything.
 EXPECTED = {"TLS1_3", "cipher_order", "heartbleed", "ROBOT", "HSTS_time"}
@@ -16,10 +19,11 @@ with open(sys.argv[1]) as file:
 wrong = []
 for found in findings:
     name, severity = found["id"], found["severity"]
-    if severity not in HARMLESS and name not in EXCUSED:
+    is_excused = severity == "WARN" and name in EXCUSED
+    if severity not in HARMLESS and not is_excused:
         wrong.append(name)
     if severity not in {"OK", "INFO"}:
-        excuse = f" (excused: {EXCUSED[name]})" if name in EXCUSED else ""
+        excuse = f" (excused: {EXCUSED[name]})" if is_excused else ""
         print(f"{severity:8} {name}: {found['finding']}{excuse}")
 seen = {found["id"] for found in findings}
 if missing := EXPECTED - seen:

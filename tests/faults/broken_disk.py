@@ -1,4 +1,4 @@
-"""The scenarios in which the disk takes no writes for a while."""
+"""Scenarios where the disk accepts no writes for a while."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def scenario(folder: Path, fault: str) -> None:
         service.stop()
     measured(
         f"{ROUNDS} times, once for {LONG} s; {load.acknowledged} writes acknowledged before, between and after, {refused} refused; {reader.answers.total()} public reads",
-        f"{lost} acknowledged lost, {sum(failed.values())} public reads failed, {sum(strange.values())} refusals other than 503",
+        f"{lost} acknowledged writes lost, {sum(failed.values())} public reads failed, {sum(strange.values())} refusals other than 503",
     )
     if lost or failed or strange or load.unanswered:
         raise Failed(f"{lost} lost; reads: {failed}; strange refusals: {strange}; {load.unanswered} requests without an answer")

@@ -70,4 +70,4 @@ class Bystander:
             raise Failed("nothing was read beside the fault")
 
     def __str__(self) -> str:
-        return f"{self.answered:,} reads beside it, {len(self.failures)} failed, slowest {self.slowest * 1000:.0f} ms"
+        return f"{self.answered:,} reads meanwhile, {len(self.failures)} failed, slowest {self.slowest * 1000:.0f} ms"

@@ -47,7 +47,7 @@ class Request:
 
 
 class Generator:
-    """`token` and `key` are valid; whoever uses this keeps them so."""
+    """`token` and `key` are valid; the caller keeps them valid."""
 
     def __init__(self, seed: int, document: dict[str, Any], key: str) -> None:
         self.random, self.key, self.token = random.Random(seed), key, ""

@@ -19,7 +19,7 @@ from service import NO_ANSWER, REPOSITORY, Failed, Service, bootstrap, eventuall
 
 
 def installed(name: str) -> str:
-    """Where this program is. Debian keeps it where ordinary users don't look."""
+    """The path of this program. Debian installs it outside an ordinary user's PATH."""
     bootstrap(f'PATH="$PATH:/usr/sbin"; need_program {name}; echo there')
     found = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
     if found is None:
@@ -87,7 +87,7 @@ def haproxy(folder: Path, service: Service) -> Iterator[tuple[str, int]]:
 
 @contextmanager
 def nginx(folder: Path, service: Service) -> Iterator[tuple[tuple[str, int], ssl.SSLContext]]:
-    """Returns its address and whom to trust."""
+    """Returns its address and which address to trust."""
     chain, key = certificate(folder, "127.0.0.1")
     # It can't be handed a socket, so another program could take the port in between; then the start fails.
     with socket.socket() as probe:

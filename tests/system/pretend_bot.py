@@ -45,7 +45,7 @@ def roster(role: str) -> list[Any]:
 
 
 class PretendBot:
-    """Is used in place of the library: it is the source from which the SDK learns."""
+    """Takes the place of the library: the SDK gets its data from here."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng

@@ -25,7 +25,7 @@ pub struct SignInOptions<'a> {
 /// A new session.
 #[derive(Serialize, ToSchema)]
 pub struct NewSession {
-    /// The session token. It is shown only once. Send it in the header `Token`.
+    /// The session token. It is shown only once. Send it in the `Token` header.
     #[schema(pattern = "^bcs_[0-9A-Za-z]{36}$")]
     pub token: String,
     /// Who signed in.

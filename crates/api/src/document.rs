@@ -25,7 +25,7 @@ const PLAIN: &str = "OpenApiDocument";
 pub fn complete(document: &mut OpenApi) {
     let components = document.components.get_or_insert_default();
     for operation in document.paths.paths.values_mut().flat_map(operations) {
-        // A call without credentials says so, or tools would think that they were forgotten.
+        // Calls without credentials declare it; otherwise tools would assume an omission.
         operation.security.get_or_insert_default();
         for parameter in operation.parameters.iter_mut().flatten().filter_map(inline) {
             forbid_null(&mut parameter.schema);
@@ -183,7 +183,7 @@ fn error_data(codes: &[ErrorCode]) -> Object {
         .property(
             "request_id",
             ObjectBuilder::new().schema_type(Type::String).description(Some(
-                "Identifies the request in the service's log; the same as the header `X-Request-Id`.",
+                "Identifies the request in the service's log; the same as the `X-Request-Id` header.",
             )),
         )
         .required("request_id");

@@ -25,7 +25,7 @@ macro_rules! error_codes {
                 match self { $(Self::$code => $name),+ }
             }
 
-            /// What happened and what to do, for people. Where a wait may be known, it ends in "later", see [`Message`].
+            /// What happened and what to do, for people. Where a wait may be known, it ends in "later", see `Message`.
             pub const fn message(self) -> &'static str {
                 match self { $(Self::$code => $message),+ }
             }
@@ -34,13 +34,13 @@ macro_rules! error_codes {
 }
 
 error_codes! {
-    IdpCodeMissing: BAD_REQUEST, "idp_code_missing", "Send the code from the identity provider in the header `Idp-Code`.";
-    IdpCodeMalformed: BAD_REQUEST, "idp_code_malformed", "Send the header `Idp-Code` once, exactly as the identity provider issued it, with at most 512 characters.";
-    IdpCodeVerifierMalformed: BAD_REQUEST, "idp_code_verifier_malformed", "Send the header `Idp-Code-Verifier` once, with 1 to 512 letters, digits or `-._~`, or leave it out.";
-    RedirectUriUnknown: BAD_REQUEST, "redirect_uri_unknown", "Set the header `Idp-Redirect-Uri` to one of the addresses in the service's `idp.redirect_uri`, character for character, or leave it out. `configured` is how many there are.";
+    IdpCodeMissing: BAD_REQUEST, "idp_code_missing", "Send the code from the identity provider in the `Idp-Code` header.";
+    IdpCodeMalformed: BAD_REQUEST, "idp_code_malformed", "Send the `Idp-Code` header once, exactly as the identity provider issued it, with at most 512 characters.";
+    IdpCodeVerifierMalformed: BAD_REQUEST, "idp_code_verifier_malformed", "Send the `Idp-Code-Verifier` header once, with 1 to 512 letters, digits or `-._~`, or leave it out.";
+    RedirectUriUnknown: BAD_REQUEST, "redirect_uri_unknown", "Set the `Idp-Redirect-Uri` header to one of the addresses in the service's `idp.redirect_uri`, character for character, or leave it out. `configured` is how many there are.";
     IdpCodeRejected: UNAUTHORIZED, "idp_code_rejected", "The identity provider refused the code; it may have expired or been used already. Start the sign-in again.";
     ScopeMissing: FORBIDDEN, "scope_missing", "Ask the user for the scopes `identify` and `guilds`, then sign in again.";
-    TokenMissing: UNAUTHORIZED, "token_missing", "Send the session token in the header `Token`.";
+    TokenMissing: UNAUTHORIZED, "token_missing", "Send the session token in the `Token` header.";
     TokenInvalid: UNAUTHORIZED, "token_invalid", "The session token is invalid or has expired. Sign in again.";
     UserBlocked: FORBIDDEN, "user_blocked", "This user is not allowed to sign in. Contact the bot's team.";
     IdpRateLimited: SERVICE_UNAVAILABLE, "idp_rate_limited", "The identity provider is limiting our requests. Try again later.";
@@ -55,14 +55,14 @@ error_codes! {
     Timeout: SERVICE_UNAVAILABLE, "timeout", "The request took too long. Try again later.";
     RequestTimeout: REQUEST_TIMEOUT, "request_timeout", "The request took too long to arrive. Send it again on a new connection.";
     NotFound: NOT_FOUND, "not_found", "There is nothing at this path. `/openapi.json` lists the routes.";
-    MethodNotAllowed: METHOD_NOT_ALLOWED, "method_not_allowed", "This path doesn't support this method. The header `Allow` lists those it supports.";
+    MethodNotAllowed: METHOD_NOT_ALLOWED, "method_not_allowed", "This path doesn't support this method. The `Allow` header lists those it supports.";
     SessionNotFound: NOT_FOUND, "session_not_found", "You have no session with this ID. `GET /sessions` lists yours.";
     GuildNotFound: NOT_FOUND, "guild_not_found", "None of your guilds with the bot has this ID. `GET /guilds` lists them.";
-    HostInvalid: BAD_REQUEST, "host_invalid", "Send the header `Host` once, with this service's name and, if needed, its port. `dev` only answers to loopback names like `localhost`.";
+    HostInvalid: BAD_REQUEST, "host_invalid", "Send the `Host` header once, with this service's name and, if needed, its port. `dev` only answers to loopback names like `localhost`.";
     BodyBroken: BAD_REQUEST, "body_broken", "The body is incomplete, or its framing is not valid HTTP. Send the request again, with `Content-Length` or `Transfer-Encoding: chunked`.";
     BodyTooLarge: PAYLOAD_TOO_LARGE, "body_too_large", "Send no body, or at most 64 KiB.";
     BotKeyInvalid: UNAUTHORIZED, "bot_key_invalid", "Send a valid bot key as `Authorization: Bearer <key>`. Create one with `bot-companion key create`.";
-    FeedHeaderInvalid: BAD_REQUEST, "feed_header_invalid", "Send the header `Feed-Instance` with 1 to 64 letters, digits, `_` or `-`, and `Feed-Sequence` with a whole number of at least 1.";
+    FeedHeaderInvalid: BAD_REQUEST, "feed_header_invalid", "Send the `Feed-Instance` header with 1 to 64 letters, digits, `_` or `-`, and `Feed-Sequence` with a whole number of at least 1.";
     EncodingUnsupported: UNSUPPORTED_MEDIA_TYPE, "encoding_unsupported", "Send the body uncompressed or with `Content-Encoding: gzip`.";
     ResyncRequired: CONFLICT, "resync_required", "Events before these are missing, or their shard has no snapshot. Send new snapshots, with `next` as their sequence.";
     SnapshotOutdated: CONFLICT, "snapshot_outdated", "This snapshot is out of date. Send a new one, with `next` as its sequence.";

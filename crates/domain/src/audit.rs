@@ -18,7 +18,7 @@ pub enum AuditKind {
     KeyUsed,
     KeyRefused,
     Command,
-    /// Rows were lost, because there were too many at once or the store was away.
+    /// Rows were lost, because there were too many at the same time or the store was unavailable.
     Lost,
 }
 

@@ -1,4 +1,4 @@
-//! Retention: how long things are remembered, and in which portions they are deleted. Every such number of the service is here,
+//! Retention: how long data is kept, and how much is deleted at a time. All such numbers in the service are here,
 //! with its reason. What the operator can set (the lifetime of sessions, the memory for codes) is in `config`.
 
 use std::time::Duration;

@@ -30,7 +30,7 @@ pub enum ClockEvent {
     Stepped {
         /// By this many milliseconds.
         millis: i64,
-        /// Whether the new time is trusted at once.
+        /// Whether the new time is trusted immediately.
         is_followed: bool,
     },
     /// It is back at the trusted time.

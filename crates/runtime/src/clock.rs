@@ -1,5 +1,5 @@
 //! The time, passed to the parts that need it. A lint bans asking the system anywhere else, so that tests control the clock. A
-//! clock that was set is not trusted at once: `domain/trusted_time.rs` decides, and `clock_watch.rs` checks every few seconds.
+//! clock that was set is not trusted immediately: `domain/trusted_time.rs` decides, and `clock_watch.rs` checks every few seconds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};

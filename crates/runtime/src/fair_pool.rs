@@ -10,7 +10,7 @@ use domain::TokenHash;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// How long a place is safe from a key without one when no key has more than one: with more keys than places, they take turns.
+/// When no key has more than one place, how long a place is safe from keys without one: with more keys than places, they take turns.
 /// It is longer than an honest upload takes.
 const TURN: Duration = Duration::from_mins(10);
 

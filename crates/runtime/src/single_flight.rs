@@ -40,7 +40,7 @@ where
         }
         let (sender, receiver) = watch::channel(None);
         running.insert(key.clone(), receiver.clone());
-        // If `start` panics, or the runtime is gone and drops the work at once, the key is removed again.
+        // If `start` panics, or the runtime is gone and drops the work immediately, the key is removed again.
         drop(running);
         let free_key = FreeKey { running: Arc::clone(&self.running), key };
         let work = start();

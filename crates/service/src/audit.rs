@@ -67,7 +67,7 @@ impl Audit {
         }
     }
 
-    /// How many rows were lost since startup, because there were too many at once or they could not be written.
+    /// How many rows were lost since startup, because there were too many at the same time or they could not be written.
     pub fn rows_lost(&self) -> u64 {
         self.rows_lost.load(Ordering::Relaxed)
     }

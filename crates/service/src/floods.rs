@@ -1,4 +1,4 @@
-//! Events that strangers can cause over and over, and that operators must know about: each kind is logged at once the first
+//! Events that strangers can cause over and over, and that operators must know about: each kind is logged immediately the first
 //! time, then at most once per minute with a count. The end of a flood is reported too. Failing requests are such a flood, per
 //! error code.
 

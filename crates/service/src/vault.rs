@@ -67,7 +67,7 @@ impl Vault {
         Ok(Self { keys: ArcSwap::from_pointee(VaultKeys::new(keys)?) })
     }
 
-    /// A vault that decrypts with these keys, of which there may be none.
+    /// A vault that decrypts with these keys, if there are any.
     pub fn for_reading(keys: &[SecretKey]) -> Result<Self, VaultError> {
         let keys = if keys.is_empty() { VaultKeys(Vec::new()) } else { VaultKeys::new(keys)? };
         Ok(Self { keys: ArcSwap::from_pointee(keys) })

@@ -23,7 +23,7 @@ pub trait HistoryStore: Send + Sync + 'static {
         unchanged: Option<Time>,
         may_delete: bool,
     ) -> Result<Recorded>;
-    /// Posts an announcement and returns its number. If there are too many then, the oldest are removed.
+    /// Posts an announcement and returns its number. If that makes too many, the oldest are removed.
     async fn announce(&self, notice: Notice, now: Time) -> Result<u64>;
     /// Marks an announcement as over; `false` if there is no active one with this number.
     async fn end_announcement(&self, id: u64, now: Time) -> Result<bool>;

@@ -188,8 +188,8 @@ pub trait Store: Upkeep + HistoryStore + StoreWatch {
     async fn commit_snapshot(&self, snapshot: SnapshotId, now: Time) -> Result<Committed>;
     async fn abandon_snapshot(&self, snapshot: SnapshotId) -> Result<()>;
     /// Checks about `batch` rows and removes those that no read can see any more. Returns how many it checked, 0 when nothing
-    /// is left to do. Snapshots that a process left staged when it ended are discarded, and numberings that have been unused
-    /// for long are forgotten. Only the service calls it, never a command that runs at the same time.
+    /// is left to do. Snapshots that a process left staged when it ended are discarded, and numberings that have not been
+    /// used for a long time are forgotten. Only the service calls it, never a command that runs at the same time.
     async fn clean_up(&self, batch: usize) -> Result<usize>;
     async fn feed_state(&self) -> Result<FeedState>;
     /// Merges a heartbeat that arrived `now`.
@@ -230,7 +230,7 @@ pub fn local_file(url: &SecretString) -> Option<PathBuf> {
     url.expose_secret().strip_prefix("sqlite:").map(PathBuf::from)
 }
 
-/// Whether replicas can share the store, in which case they must also share the keys that encrypt its contents.
+/// Whether replicas can share the store. If so, they must also share the keys that encrypt its contents.
 pub fn needs_shared_keys(url: &SecretString) -> bool {
     local_file(url).is_none()
 }
@@ -247,7 +247,7 @@ pub fn location(url: &SecretString) -> String {
     }
 }
 
-/// What is not as safe as it should be about where the data is or how it travels, and how to fix it.
+/// Where the data, or the connection to it, is not as safe as it should be, and how to fix that.
 pub fn cautions(url: &SecretString) -> Vec<String> {
     match local_file(url) {
         Some(path) => sqlite::cautions(&path),

@@ -26,7 +26,7 @@ pub(super) enum StoreLocation<'a> {
 enum Next {
     /// Waiting will not fix it.
     GiveUp,
-    /// The time is over.
+    /// Time is up.
     TimeIsUp,
     Again,
 }
@@ -48,7 +48,7 @@ fn next(location: StoreLocation<'_>, error: &StoreError, tried: Duration, limit:
     }
 }
 
-/// Keeps opening it until it succeeds or there is no point in waiting. A try in progress when the time is up is waited for.
+/// Keeps opening it until it succeeds or there is no point in waiting. If time runs out during a try, that try may finish.
 pub(super) async fn keep_trying<T, F>(
     limit: Duration,
     location: StoreLocation<'_>,

@@ -7,7 +7,7 @@ use domain::stats::RatingsChange;
 
 use super::Topic;
 
-/// How the totals change in a transaction. It is written once, at the end, because a bot may send hundreds of events at once.
+/// How the totals change in a transaction. It is written once, at the end, because a bot may send hundreds of events in a batch.
 #[derive(Debug, Default)]
 pub(super) struct TotalsChange {
     shards: BTreeMap<(i64, i64), GuildTotals>,

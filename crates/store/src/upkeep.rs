@@ -38,7 +38,7 @@ pub trait Upkeep: Send + Sync + 'static {
 /// How much of the audit is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuditBounds {
-    /// The total number of rows, of which each kind gets its quota.
+    /// The total number of rows; each kind gets its quota.
     pub rows: u64,
     /// Older rows are deleted.
     pub before: Time,
@@ -137,7 +137,7 @@ pub struct Erased {
     pub feedback: u64,
     /// Guilds whose owner is no longer known, including those in snapshots being staged.
     pub owned_guilds: u64,
-    /// Guilds in which they are no longer staff; the same.
+    /// Guilds where they are no longer staff; the same.
     pub staff_guilds: u64,
     /// Subscriptions that were removed: one or none.
     pub subscriptions: u64,
@@ -146,7 +146,7 @@ pub struct Erased {
 }
 
 impl Erased {
-    /// Counts rows of this table; others are not told apart.
+    /// Adds this many rows of a table; tables without a count of their own are ignored.
     pub(super) fn add(&mut self, table: &str, rows: u64) {
         let counted = match table {
             "sessions" => &mut self.sessions,

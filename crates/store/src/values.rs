@@ -50,7 +50,7 @@ pub struct Revocation {
     pub grant: SealedGrant,
     /// How often it was tried, including this time.
     pub tries: u32,
-    /// Its sender has time until then; it identifies this try.
+    /// The sender's deadline, which also identifies this try.
     pub until: Time,
 }
 

@@ -42,8 +42,8 @@ pub trait StoreWatch: Send + Sync + 'static {
     /// The time by the store's own clock, if it has one.
     async fn time(&self) -> Result<Option<Time>>;
     async fn bytes(&self) -> Result<StoreBytes>;
-    /// Records that a backup was taken then. The last record counts, so that one by a clock that was ahead is replaced by the
-    /// next.
+    /// Records that a backup was taken then. The last record counts, so that the next one replaces a record from a clock that was
+    /// ahead.
     async fn note_backup(&self, at: Time) -> Result<()>;
     /// When the last recorded backup was taken.
     async fn last_backup(&self) -> Result<Option<Time>>;

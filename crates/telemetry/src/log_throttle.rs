@@ -43,7 +43,7 @@ impl Flood {
     }
 }
 
-/// The same for each of many subjects. Only so many are remembered; beyond that, new ones are not reported until the minute of
+/// The same for each of many subjects. The number it remembers is limited; beyond that, new ones are not reported until the minute of
 /// others is over.
 #[derive(Debug)]
 pub struct Throttles<S>(Mutex<HashMap<S, Flood>>);

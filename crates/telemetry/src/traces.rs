@@ -18,7 +18,7 @@ use opentelemetry_sdk::trace::{BatchConfigBuilder, BatchSpanProcessor, Sampler, 
 
 use crate::request_id;
 
-/// How many spans may wait, how many are sent at once, and how often.
+/// How many spans may wait, how many are sent at a time, and how often.
 const QUEUE: usize = 4096;
 const BATCH: usize = 512;
 const SEND_EVERY: Duration = Duration::from_secs(1);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tempfile::{Builder, TempDir};
 
-/// Names the folder in which all of them are made instead, like one on a real disk.
+/// Overrides the folder that all of them are created in, for example one on a real disk.
 const VARIABLE: &str = "BOT_COMPANION_TEST_FOLDER";
 const MEMORY: &str = "/dev/shm";
 /// In bytes. A container often has only 64 MB there.

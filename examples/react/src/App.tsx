@@ -75,5 +75,5 @@ function Server({ guild }: { guild: Guild }) {
 function BotStatus() {
   const uptime = useStatus().data?.health.bot.uptime.readable;
   if (!uptime) return null;
-  return <p role="status">{uptime === "offline" ? "The bot is offline." : `The bot is online, for ${uptime}.`}</p>;
+  return <p role="status">{uptime === "offline" ? "The bot is offline." : `The bot has been online for ${uptime}.`}</p>;
 }

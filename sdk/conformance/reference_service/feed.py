@@ -21,7 +21,7 @@ REASONS = 20
 
 MESSAGES = {
     "bot_key_invalid": (401, "Send a valid bot key as `Authorization: Bearer <key>`."),
-    "feed_header_invalid": (400, "Send the header `Feed-Instance` and `Feed-Sequence`, each once."),
+    "feed_header_invalid": (400, "Send the `Feed-Instance` and `Feed-Sequence` headers, each once."),
     "not_found": (404, "There is nothing at this path."),
     "method_not_allowed": (405, "This path doesn't support this method."),
     "resync_required": (409, "Events before these are missing, or their shard has no snapshot. Send new snapshots."),

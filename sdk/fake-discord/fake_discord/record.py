@@ -31,7 +31,7 @@ def matches(pattern: str, what: str) -> bool:
 
 
 class Record:
-    """Numbered entries, the oldest of which are forgotten."""
+    """Numbered entries; the oldest are dropped."""
 
     def __init__(self, size: int = 10_000) -> None:
         self._entries: deque[Json] = deque(maxlen=size)

@@ -8,7 +8,7 @@ const GUILDS_INTENT = 1 << 0;
 const MEMBERS_INTENT = 1 << 1;
 /** discord.js' `Status.Ready`. */
 const SHARD_READY = 0;
-/** How long a 429 without a duration limits the bot. */
+/** How long a 429 limits the bot if it doesn't say. */
 const UNNAMED_LIMIT = 1_000;
 
 interface Packet {
@@ -20,12 +20,12 @@ interface Packet {
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- each event has its own
 type Listener = (...args: any[]) => void;
 
-/** A request of the REST client. */
+/** A request from the REST client. */
 interface RequestLike {
   path?: string;
 }
 
-/** Its answer: with `fetch`'s names, or as in discord.js 14.11 with undici's. */
+/** Its response, with `fetch`'s names or, as in discord.js 14.11, undici's. */
 interface ResponseLike {
   status?: number;
   statusCode?: number;
@@ -42,7 +42,7 @@ export class Adapter implements World {
   /** Each removes one listener. */
   readonly #listeners: (() => void)[] = [];
   #limited: (ms: number) => void = () => {};
-  /** Pages in progress by path: each is ended when Discord limits it. */
+  /** Pages in progress by path. Each is cancelled if Discord rate limits it. */
   readonly #pages = new Map<string, (error: Error) => void>();
 
   constructor(client: ClientLike, clock: Clock, status: Status, members: "list" | "cache") {
@@ -71,7 +71,7 @@ export class Adapter implements World {
   }
 
   shards(): ShardReport[] {
-    // Private in the library's own types: the client was destroyed without closing us.
+    // Private in the library's own types. It means that the client was destroyed without closing us.
     const { destroyed } = this.#client.ws as { destroyed?: unknown };
     if (destroyed === true) return [];
     const now = this.#clock.now();
@@ -111,7 +111,7 @@ export class Adapter implements World {
     return 'the option members is "cache", and the cache lacks members: the staff of such guilds is not sent until the bot has fetched all of them';
   }
 
-  /** Uses the REST client directly, because the library's own call would put every member's user into its cache. */
+  /** Uses the REST client directly, because the library's own call would cache every member's user. */
   async listMembers(guild: string, after: string, signal: AbortSignal): Promise<Member[]> {
     const path = `/guilds/${guild}/members` as const;
     const query = new URLSearchParams({ limit: String(PAGE), after });
@@ -129,7 +129,7 @@ export class Adapter implements World {
     } finally {
       this.#pages.delete(path);
       signal.removeEventListener("abort", end);
-      // The library would retry a limited page by itself, outside the budget.
+      // The library would retry a rate-limited page on its own, outside the budget.
       abort.abort();
     }
   }
@@ -158,9 +158,9 @@ export class Adapter implements World {
     on("roleCreate", (role: { id: string; guild: GuildLike }) => core.roleChanged(role.guild.id));
     on("roleUpdate", (_old: unknown, role: { id: string; guild: GuildLike }) => core.roleChanged(role.guild.id));
     on("roleDelete", (role: { id: string; guild: GuildLike }) => core.roleGone(role.guild.id, role.id));
-    // The library may handle a packet later than it comes, so that its cache was older when it was read.
+    // The library may handle a packet some time after it arrives, so its cache may have been older when it was read.
     on("guildMemberUpdate", (_old: MemberLike, member: MemberLike) => core.member(member.guild.id, member.id, member.roles.cache.keys()));
-    // Attached after the login: these will not report again that they are ready.
+    // Attached after the login: these shards won't report again that they are ready.
     for (const { id, status } of this.#client.ws.shards.values()) if (status === SHARD_READY) core.ready(id);
   }
 
@@ -169,7 +169,7 @@ export class Adapter implements World {
     for (const take of this.#listeners.splice(0)) take();
   }
 
-  /** The REST client's `rateLimited` tells of requests that it holds back by itself; only `response` tells of every real 429. */
+  /** The REST client's `rateLimited` reports requests that it holds back itself; only `response` reports every real 429. */
   #hearResponses(listener: Listener): void {
     const { rest } = this.#client;
     if (typeof rest?.on !== "function" || typeof rest.off !== "function") return;
@@ -180,18 +180,18 @@ export class Adapter implements World {
   #response(request: RequestLike, response: ResponseLike): void {
     if ((response.status ?? response.statusCode) !== 429) return;
     this.#limited(retryAfter(response));
-    this.#pages.get(request.path ?? "")?.(Object.assign(new Error("Discord limits the bot"), { status: 429 }));
+    this.#pages.get(request.path ?? "")?.(Object.assign(new Error("Discord rate limits the bot"), { status: 429 }));
   }
 
-  /** A client with the option `rejectOnRateLimit` throws a limit, also one that it expects. */
+  /** A client with the option `rejectOnRateLimit` throws on a rate limit, even one that it only expects. */
   #limitOf(error: unknown): unknown {
     const { name, retryAfter: ms } = (error ?? {}) as { name?: unknown; retryAfter?: unknown };
     if (typeof name !== "string" || !name.startsWith("RateLimitError")) return error;
     this.#limited(typeof ms === "number" && ms >= 0 ? ms : UNNAMED_LIMIT);
-    return Object.assign(new Error("Discord limits the bot"), { status: 429 });
+    return Object.assign(new Error("Discord rate limits the bot"), { status: 429 });
   }
 
-  /** What Discord sends, before the library handles it. The library does not tell of members that it never met, nor of guilds that come before all shards are ready. */
+  /** What Discord sends, before the library handles it. The library doesn't report members it has never seen, or guilds that arrive before all shards are ready. */
   #packet(core: Core, { t, d }: Packet, shard: number): void {
     switch (t) {
       case "READY":
@@ -208,7 +208,7 @@ export class Adapter implements World {
       case "GUILD_MEMBER_REMOVE":
         return core.memberGone(d.guild_id, d.user.id);
       case "GUILD_MEMBERS_CHUNK":
-        // The library takes its members into the cache after this.
+        // The library adds its members to the cache after this.
         if (d.chunk_index === d.chunk_count - 1) setImmediate(() => core.membersCached(d.guild_id)).unref();
     }
   }
@@ -228,7 +228,7 @@ function* membersOf(members: Iterable<MemberLike>): Generator<Member> {
   for (const { id, roles } of members) yield { id, roles: roles.cache.keys() };
 }
 
-/** How long a 429 limits, in milliseconds. Its body says it more exactly, but belongs to the library. */
+/** How long a 429 limits the bot, in milliseconds. Its body is more precise, but only the library may read it. */
 function retryAfter({ headers }: ResponseLike): number {
   const given: unknown = typeof headers?.get === "function" ? headers.get("retry-after") : headers?.["retry-after"];
   const seconds = given === null || given === undefined || given === "" ? NaN : Number(given);

@@ -52,7 +52,7 @@ export class Batches {
     const deadline = this.#clock.now() + this.#limits.flushInterval;
     // What arrives in the meantime goes into the next one.
     let left = this.#marks.size;
-    // Slow callbacks must not keep the others waiting, so after a while whatever is there is sent.
+    // Slow callbacks must not hold up the others, so after a while whatever is there is sent.
     while (!filling.isFull) {
       const most = Math.min(this.#limits.callbacksAtOnce, filling.room);
       const marks = this.#marks.take(Math.min(most, left));
@@ -77,7 +77,7 @@ export class Batches {
     this.#feedback.putBack(feedbackOf(batch.lines));
   }
 
-  /** The service refuses a line. */
+  /** The service refused a line. */
   drop(batch: Batch, index: number, reason: string): void {
     const [line] = batch.lines.splice(index, 1);
     if (!line) return;
@@ -87,7 +87,7 @@ export class Batches {
     if (line.team) this.#lists.refuseTeam(line.team);
   }
 
-  /** Removes the second half. Returns whether it contained changes, which then must be sent in another way. */
+  /** Removes the second half. Returns whether it contained changes, which must then be sent another way. */
   halve(batch: Batch): boolean {
     const rest = batch.lines.splice(Math.floor(batch.lines.length / 2));
     this.#feedback.putBack(feedbackOf(rest));
@@ -165,7 +165,7 @@ class Filling {
     const fitting = lines.filter((line) => this.#mayBeSent(line));
     const bytes = fitting.reduce((sum, { text }) => sum + Buffer.byteLength(text) + 1, 0);
     const isTooMuch = fitting.length > this.room || this.#bytes + bytes > this.#limits.batchBytes;
-    // A single one is sent in any case, or it would wait forever.
+    // A single line is always sent, or it would wait forever.
     if (fitting.length > 0 && isTooMuch && this.lines.length > 0) return false;
     this.#bytes += bytes;
     this.lines.push(...fitting);

@@ -7,7 +7,7 @@ const SLOWEST = 16;
 /** After this long without another limit, the rate is back to normal. */
 const RECOVERY = 60_000;
 
-/** The rate limit of member listings: one for all guilds, so that the bot's own requests always find room at Discord. */
+/** The rate limit for member listings: one for all guilds, so that Discord always has room for the bot's own requests. */
 export class Budget {
   readonly #world: World;
   readonly #clock: Clock;
@@ -16,7 +16,7 @@ export class Budget {
   #slowness = 1;
   /** Runs until the next page may start. */
   #cancelInterval: (() => void) | null = null;
-  /** Discord has limited the bot until then. */
+  /** Discord rate limits the bot until then. */
   #hold: { end: number; cancel: () => void } | null = null;
   #cancelRecovery = (): void => {};
   #wake = (): void => {};
@@ -50,7 +50,7 @@ export class Budget {
     });
   }
 
-  /** Discord has limited the bot for this many milliseconds. */
+  /** Discord rate limits the bot for this many milliseconds. */
   limited(ms: number): void {
     if (this.#isClosed) return;
     const wait = Math.min(Math.max(0, ms), this.#limits.longestRetryAfter);
@@ -78,7 +78,7 @@ export class Budget {
     this.#wake();
   }
 
-  /** Milliseconds between two pages: the bot's other processes share Discord's limit. */
+  /** Milliseconds between pages; the bot's other processes share Discord's limit. */
   #interval(): number {
     const all = Math.max(1, this.#world.shardCount());
     const own = Math.min(all, Math.max(1, this.#world.shards().length));

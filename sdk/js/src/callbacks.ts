@@ -23,7 +23,7 @@ export interface Facts {
 
 /** The longest list; an endless iterator stops here. */
 const MOST_ENTRIES = { subscriptions: 1_000_000, team: 1_000 };
-/** Entries that are taken before the event loop gets its turn. */
+/** How many entries to take before yielding to the event loop. */
 const SLICE = 256;
 
 /** Calls the bot's functions within their time limit, and uses the last answer if one fails. */
@@ -34,11 +34,11 @@ export class Callbacks {
   readonly #status: Status;
   readonly #askAgain: (guild: string) => boolean;
   readonly #last = new Map<string, Partial<Facts>>();
-  /** Guilds whose callbacks failed, and when they are asked again; the earliest first. */
+  /** Guilds whose callbacks failed, and when to call them again, earliest first. */
   readonly #again = new Map<string, number>();
   #cancel: (() => void) | null = null;
 
-  /** `askAgain` is called a while after a failure; false: there is no room yet. */
+  /** `askAgain` is called a while after a failure; it returns false if there is no room yet. */
   constructor(handlers: Handlers, clock: Clock, limits: Limits, status: Status, askAgain: (guild: string) => boolean) {
     this.#handlers = handlers;
     this.#clock = clock;
@@ -58,7 +58,7 @@ export class Callbacks {
     return isComplete(facts) ? facts : null;
   }
 
-  /** Asks all three at the same time. If one fails, its last answer counts; null if it has none. */
+  /** Calls all three at the same time. If one fails, its last answer counts; null if it has none. */
   async ask(guild: string): Promise<Facts | null> {
     const { grants, setup, linked } = this.#handlers;
     if (!grants && !setup && !linked) return this.last(guild);
@@ -80,7 +80,7 @@ export class Callbacks {
     this.#again.delete(guild);
   }
 
-  /** All subscriptions as JSON; "absent" if the bot does not send them, null if they are not available now. */
+  /** All subscriptions as JSON; "absent" if the bot doesn't send them, null if they aren't available right now. */
   subscriptions(): Promise<string[] | "absent" | null> {
     return this.#list("subscriptions", readSubscription);
   }
@@ -122,7 +122,7 @@ export class Callbacks {
 
   #failed(name: string, error: unknown): void {
     this.#status.counters.callbackFailures += 1;
-    this.#status.warnOnce(`callback ${name}`, `the callback ${name} failed; what the service has stays, and it is asked again: ${reasonOf(error)}`);
+    this.#status.warnOnce(`callback ${name}`, `the callback ${name} failed; the service keeps what it has, and the callback will be called again: ${reasonOf(error)}`);
   }
 
   #later(guild: string): void {
@@ -144,7 +144,7 @@ export class Callbacks {
   }
 }
 
-/** Takes the entries of a list one by one, until it is told to stop. */
+/** Takes the entries of a list one by one until told to stop. */
 class Reading {
   readonly #clock: Clock;
   readonly #most: number;
@@ -176,14 +176,14 @@ class Reading {
     return entries;
   }
 
-  /** Ends an iterator that has not ended by itself. */
+  /** Closes an iterator that isn't exhausted. */
   stop(): void {
     this.#stopped = true;
     called(() => this.#iterator?.return?.()).catch(() => {});
   }
 }
 
-/** The function's result; what it throws is a rejection. */
+/** The function's result; if it throws, a rejection. */
 async function called<T>(call: () => T): Promise<Awaited<T>> {
   return await call();
 }

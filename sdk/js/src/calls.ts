@@ -3,10 +3,10 @@ import type { Limits } from "./limits.js";
 import { type Status, reasonOf } from "./status.js";
 import type { FeedRequest, FeedResponse, Transport } from "./transport.js";
 
-/** An answer that says something, or a failure, to be tried again after the service's own Retry-After (milliseconds) if it gave one. */
+/** A usable response, or a failure with the service's Retry-After (in milliseconds), if it sent one. */
 export type Answer = { failed: false; status: number; data: Record<string, unknown> } | { failed: true; retryAfter: number | null };
 
-/** Data and heartbeats fail separately, but it is one outage. */
+/** Data and heartbeats fail separately, but count as one outage. */
 type Channel = "data" | "heartbeat";
 
 export interface Call {
@@ -15,11 +15,11 @@ export interface Call {
   path: string;
   headers: Record<string, string>;
   lines: readonly string[] | AsyncGenerator<readonly string[]>;
-  /** Which answers other than 200 mean something to the caller; all others are failures. */
+  /** Which statuses other than 200 the caller handles; all others are failures. */
   understands?(status: number, data: Record<string, unknown>): boolean;
 }
 
-/** Requests to the service: what one may take, what an answer means, and when an outage begins and ends. */
+/** Requests to the service: how long one may take, what a response means, and when an outage begins and ends. */
 export class Calls {
   readonly #transport: Transport;
   readonly #clock: Clock;
@@ -27,10 +27,10 @@ export class Calls {
   readonly #limits: Limits;
   readonly #onBack: () => void;
   readonly #underWay = new Set<AbortController>();
-  /** What failed and has not been answered since. */
+  /** Channels that failed and haven't had a response since. */
   readonly #down = new Set<Channel>();
   #downSince = 0;
-  /** The outage's first 401 has been said. */
+  /** Whether the outage's first 401 has been logged. */
   #isKeySaid = false;
   #aborted = false;
 
@@ -56,7 +56,7 @@ export class Calls {
     }
     const { status, data } = response;
     if (status === 200 && data === null) {
-      return this.#failed(call.channel, "another server answers there, check COMPANION_URL", null);
+      return this.#failed(call.channel, "another server responded, check COMPANION_URL", null);
     }
     if (data !== null && (status === 200 || call.understands?.(status, data))) {
       this.#succeeded(call.channel);
@@ -64,12 +64,12 @@ export class Calls {
       return { failed: false, status, data };
     }
     const asked = retryAfter(response.retryAfter, this.#clock.now(), this.#limits.longestRetryAfter);
-    // Being asked to wait is not an outage.
+    // Being told to wait isn't an outage.
     if (status === 429) return { failed: true, retryAfter: asked };
     return this.#failed(call.channel, meaning(status, data), asked, status);
   }
 
-  /** Cancels requests in progress; from now on every call fails at once, without a log line. */
+  /** Cancels requests in progress; from now on, every call fails immediately, without a log line. */
   abort(): void {
     this.#aborted = true;
     for (const controller of this.#underWay) controller.abort(new Error("closed"));
@@ -82,7 +82,7 @@ export class Calls {
     let cancel = (): void => {};
     const moved = (): void => {
       cancel();
-      cancel = this.#clock.after(stallTimeout, () => controller.abort(new Error(`nothing moved for ${stallTimeout / 1_000} s`)));
+      cancel = this.#clock.after(stallTimeout, () => controller.abort(new Error(`no progress for ${stallTimeout / 1_000} s`)));
     };
     moved();
     const aborted = new Promise<never>((_, reject) => {
@@ -100,7 +100,7 @@ export class Calls {
       this.#underWay.delete(controller);
       aborted.catch(() => {});
       controller.abort();
-      // The callbacks of a snapshot that nobody reads any more need not be asked.
+      // If nobody reads the snapshot any more, there's no need to call its callbacks.
       if (isStream) (lines as AsyncGenerator<readonly string[]>).return(undefined).catch(() => {});
     }
   }
@@ -116,8 +116,8 @@ export class Calls {
     }
     if (status === 401 && !this.#isKeySaid) {
       this.#isKeySaid = true;
-      this.#status.error(`the service refuses the bot key, check COMPANION_BOT_KEY; it is tried again: ${reason}`);
-    } else if (isFirst) this.#status.warn(`the service cannot be reached; the bot goes on, and it is tried again: ${reason}`);
+      this.#status.error(`the service refuses the bot key, check COMPANION_BOT_KEY; retrying: ${reason}`);
+    } else if (isFirst) this.#status.warn(`the service cannot be reached; retrying, the bot is not affected: ${reason}`);
     else this.#status.debug(`the service still cannot be reached: ${reason}`);
     return { failed: true, retryAfter: asked };
   }
@@ -134,7 +134,7 @@ export class Calls {
     const { reasons } = data;
     if (!Array.isArray(reasons)) return;
     for (const reason of reasons.slice(0, 20).map(String)) {
-      // The same reason may begin with another count each time.
+      // The same reason may start with a different count each time.
       this.#status.warnOnce(`ignores ${reason.replace(/^\d+/, "")}`, `the service ignores: ${reason}`);
     }
   }

@@ -1,4 +1,4 @@
-/** Time and randomness, passed in so that a test can make an hour pass at once. */
+/** Time and randomness, passed in so that a test can make an hour pass in an instant. */
 export interface Clock {
   /** Epoch milliseconds, the same time as the library's own stamps. */
   now(): number;
@@ -10,11 +10,11 @@ export interface Clock {
   random(): number;
 }
 
-/** The clock of the machine. */
+/** The machine's clock. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   after(ms, call) {
-    // Node runs a longer timer at once.
+    // Node runs a longer timer immediately.
     const timer = setTimeout(call, Math.min(ms, 2 ** 31 - 1));
     timer.unref();
     return () => clearTimeout(timer);
@@ -23,7 +23,7 @@ export const systemClock: Clock = {
   random: () => Math.random(),
 };
 
-/** The promise's result, or a rejection once the time is over. */
+/** The promise's result, or a rejection once time is up. */
 export function within<T>(clock: Clock, ms: number, promise: PromiseLike<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const cancel = clock.after(ms, () => reject(new Error(`it took longer than ${ms / 1_000} s`)));

@@ -1,6 +1,6 @@
 import type { Options } from "./types.js";
 
-/** A setting, and its name where it was set. */
+/** A setting, and its name in the place where it was set. */
 interface Setting {
   value: string;
   name: string;
@@ -11,7 +11,7 @@ function setting(given: unknown, option: string, variable: string): Setting {
   return { value: process.env[variable] ?? "", name: variable };
 }
 
-/** The service's address, and the key. Throws what is wrong with them, without their values: one may hold the other. */
+/** The service's address and the key. The error says what is wrong without showing values, because someone may have swapped the two. */
 export function readConfig(options: Pick<Options, "url" | "key">): { url: string; key: string } {
   const url = setting(options.url, "url", "COMPANION_URL");
   const key = setting(options.key, "key", "COMPANION_BOT_KEY");
@@ -23,26 +23,26 @@ export function readConfig(options: Pick<Options, "url" | "key">): { url: string
 }
 
 function problemOfUrl(url: string): string | null {
-  if (url === "") return "is not set: give the service's address, such as https://companion.example.org";
-  if (url !== url.trim()) return "begins or ends with a blank or a line break: remove it";
-  if (/^bck_/.test(url)) return "holds a key: give the service's address there, and the key as COMPANION_BOT_KEY";
+  if (url === "") return "is not set: set it to the service's address, for example https://companion.example.org";
+  if (url !== url.trim()) return "begins or ends with a space or a line break: remove it";
+  if (/^bck_/.test(url)) return "contains a key: put the service's address here, and the key in COMPANION_BOT_KEY";
   if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(url)) return "has no scheme: begin it with https:// or http://";
   if (!/^https?:/i.test(url)) return "must begin with https:// or http://";
   let parsed: URL;
   try {
     parsed = new URL(url);
   } catch {
-    return "is not an address: give one such as https://companion.example.org";
+    return "is not an address: use one like https://companion.example.org";
   }
-  if (parsed.username || parsed.password) return "holds a user or password: remove it, the key is given as COMPANION_BOT_KEY";
+  if (parsed.username || parsed.password) return "contains a username or password: remove it, the key belongs in COMPANION_BOT_KEY";
   if (parsed.search || parsed.hash) return "has a part after ? or #: remove it";
   return null;
 }
 
 function problemOfKey(key: string): string | null {
-  if (key === "") return "is not set: make a key with `bot-companion key create --label NAME`";
+  if (key === "") return "is not set: create a key with `bot-companion key create --label NAME`";
   if (/[\r\n]/.test(key)) return "has a line break in it: remove it, the key is one word";
-  if (/\s/.test(key)) return "has a blank in it: remove it, the key is one word";
-  if (!/^bck_[\x21-\x7e]+$/.test(key)) return "is not a bot key: those begin with bck_. It is not Discord's token";
+  if (/\s/.test(key)) return "has a space in it: remove it, the key is one word";
+  if (!/^bck_[\x21-\x7e]+$/.test(key)) return "is not a bot key: bot keys begin with bck_. Discord's token is something else";
   return null;
 }

@@ -35,7 +35,7 @@ export interface CoreOptions {
 }
 
 /**
- * The feed's state machine, which knows nothing of a library: an adapter calls it for each event, and it reads the
+ * The feed's state machine. It doesn't depend on a bot library: an adapter calls it for each event, and it reads the
  * rest from the `World`. `sdk/conformance` describes its behaviour.
  */
 export class Core {
@@ -100,7 +100,7 @@ export class Core {
 
   // --- events from the bot
 
-  /** A new session (READY), and the guilds that Discord named: what happened before it may have been missed. */
+  /** A new session (READY), and the guilds that Discord listed: earlier events may have been missed. */
   session(shard: number, guilds: Iterable<string> | null): void {
     if (this.#isClosing) return;
     this.#checkCount();
@@ -139,7 +139,7 @@ export class Core {
     this.#mark(guild, "gone");
   }
 
-  /** An outage: events of its members are missed. */
+  /** An outage: events about its members are missed. */
   guildUnavailable(guild: string): void {
     this.#roster.here(guild);
     this.#staff.doubt((one) => one === guild);
@@ -163,7 +163,7 @@ export class Core {
   member(guild: string, user: string, roles: Iterable<string>): void {
     if (this.#isClosing) return;
     const { granting, isNews } = this.#staff.member(guild, user, roles);
-    // What waits of the same member is replaced, even by what the service knows already.
+    // Replaces whatever is waiting for the same member, even with something that the service already knows.
     const isMarked = isNews && this.#snapshots.marks(guild);
     if (isMarked || this.#marks.hasMember(guild, user)) this.#marked(this.#marks.member(guild, user, granting));
   }
@@ -176,17 +176,17 @@ export class Core {
   memberGone(guild: string, user: string): void {
     if (this.#isClosing) return;
     this.#staff.memberGone(guild, user);
-    // Also for a shard that is stale: its snapshot may go without staff, and then does not say it.
+    // Also for a stale shard: its snapshot may go without staff, and then doesn't include this.
     if (this.#snapshots.isOwn(guild)) this.#marked(this.#marks.member(guild, user, null));
     this.#memberCount(guild);
   }
 
-  /** The library's cache may have all members of the guild now. */
+  /** The library's cache may now have all of the guild's members. */
   membersCached(guild: string): void {
     if (this.#staff.isUnknown(guild) && this.#world.cachedMembers(guild)) this.#mark(guild, "whole");
   }
 
-  /** Discord has answered a request of the bot with 429, and names this time in milliseconds. */
+  /** Discord answered one of the bot's requests with 429 and asked to wait this many milliseconds. */
   limited(ms: number): void {
     this.#budget.limited(ms);
   }
@@ -254,7 +254,7 @@ export class Core {
     this.#feedback.close();
   }
 
-  // --- how
+  // --- internals
 
   #mark(guild: string, change: GuildChange): void {
     if (this.#isClosing) return;
@@ -264,7 +264,7 @@ export class Core {
 
   #marked(hadRoom: boolean): void {
     if (hadRoom) return this.#sender.changed();
-    this.#status.warnOnce("changes", `too many changes wait: more than ${this.#limits.changes}, so that all guilds are sent anew instead`);
+    this.#status.warnOnce("changes", `too many changes are waiting: more than ${this.#limits.changes}, so all guilds are sent again instead`);
     this.#marks.clear();
     this.#sender.resync();
   }
@@ -276,7 +276,7 @@ export class Core {
     this.#sender.wake(Math.max(ms, this.#limits.gatherTime));
   }
 
-  /** False while there is no room: those that are asked again must not make everything be sent again. */
+  /** False while there is no room: a retried callback must not cause everything to be sent again. */
   #askAgain(guild: string): boolean {
     if (this.#marks.size > this.#limits.changes / 2) return false;
     this.#mark(guild, "ask");
@@ -291,7 +291,7 @@ export class Core {
   }
 
   #listChanged(list: "subscriptions" | "team"): void {
-    // Another process may have shard 0; and when it becomes ready here, both are sent anyway.
+    // Another process may have shard 0, and when it becomes ready here, both are sent anyway.
     if (this.#isClosing || !this.#snapshots.isReady(0)) return;
     this.#lists.isStale[list] = true;
     this.#sender.wake(0);

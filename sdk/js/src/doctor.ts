@@ -5,22 +5,22 @@ import { parseArgs } from "node:util";
 import { type Finding, checkGrantKeys, checkIntents, checkService, checkSpool } from "./checks.js";
 import { reasonOf } from "./status.js";
 
-const HELP = `Says whether a discord.js bot could reach its bot-companion service from here, and if not, what to do.
+const HELP = `Checks whether a discord.js bot can reach its bot-companion service from here and, if not, says what to do.
 
   npx --no @bot-companion/discord.js doctor [options]
 
 Options
-  --grant-keys KEYS  checks the keys that the bot's callback grants names, such as ADMIN,MOD
-  --spool PATH       the file of feedback that waits (default: the variable COMPANION_SPOOL)
+  --grant-keys KEYS  checks the keys that the bot's grants callback uses, for example ADMIN,MOD
+  --spool PATH       the file for waiting feedback (default: the variable COMPANION_SPOOL)
   --help             this text
   --version          the package's version
 
-Variables: run it with those of the bot
+Variables (use the same values as the bot)
   COMPANION_URL      the service's address
   COMPANION_BOT_KEY  the bot's key
-  COMPANION_SPOOL    the file of feedback that waits, if the bot uses one
+  COMPANION_SPOOL    the file for waiting feedback, if the bot uses one
   DISCORD_TOKEN      the bot's token; with it, the intents are checked at Discord
-  DISCORD_API        Discord's address, if it is another one than https://discord.com/api
+  DISCORD_API        Discord's address, if it isn't https://discord.com/api
 
 Each line begins with "ok", "wrong" (and says what to do) or "-" (not checked). The exit status is 1 if something is wrong.
 Neither key nor token is printed.`;

@@ -26,7 +26,7 @@ export class Feedback {
   readonly #status: Status;
   readonly #spool: Spool | null;
   #queue: FeedbackLine[] = [];
-  /** All lines without a result: those of the queue, and those under way. */
+  /** All lines without a result: those in the queue, and those being sent. */
   readonly #open = new Set<FeedbackLine>();
   #closed = false;
 
@@ -59,8 +59,8 @@ export class Feedback {
       return this.#drop("too long");
     }
     if (this.#queue.length >= this.#limits.feedback) {
-      this.#status.warnOnce("feedback", `too much feedback waits: more than ${this.#limits.feedback} entries are refused until some are sent`);
-      return this.#drop("too much feedback waits");
+      this.#status.warnOnce("feedback", `too much feedback is waiting: more than ${this.#limits.feedback} entries are refused until some are sent`);
+      return this.#drop("too much feedback is waiting");
     }
     const spooled = this.#spool?.add(text) ?? null;
     return new Promise((settle) => this.#push({ text, about, settle, spooled }));
@@ -70,7 +70,7 @@ export class Feedback {
     return this.#queue.splice(0, most);
   }
 
-  /** These were not applied: they are sent again, before all others. */
+  /** These weren't applied: sends them again, before all others. */
   putBack(lines: FeedbackLine[]): void {
     this.#queue.unshift(...lines);
   }
@@ -88,11 +88,11 @@ export class Feedback {
     this.#end(line, { delivered: false, reason });
   }
 
-  /** Nothing more is sent, and every open result says so. The spool keeps the entries. */
+  /** Nothing more is sent, and every pending result says so. The spool keeps the entries. */
   close(): void {
     this.#closed = true;
     for (const line of this.#open) {
-      const kept = line.spooled === null ? "closed before it was sent" : "closed before it was sent; it is in the spool and is sent at the next start";
+      const kept = line.spooled === null ? "closed before it was sent" : "closed before it was sent; it is in the spool and will be sent at the next start";
       if (line.spooled === null) this.#status.counters.feedbackDropped += 1;
       line.settle({ delivered: false, reason: kept });
     }

@@ -3,32 +3,32 @@ import { idOf } from "./ids.js";
 import type { Status } from "./status.js";
 import type { Grants, GuildPermission } from "./types.js";
 
-/** What a role may grant. */
+/** What a role can grant. */
 export const GRANT_KEYS = ["ERLC_MANAGER", "ERLC_ADMIN", "ERLC_STAFF", "ADMIN", "MOD", "SESSION_STARTER"] as const satisfies readonly GuildPermission[];
 const KNOWN = new Set<string>(GRANT_KEYS);
 /** The service's limit. */
 const MOST_ROLES = 250;
 
-/** What the callback said, without what no role can grant. Throws if it is no complete answer: a slip must not take rights away. */
+/** The callback's answer, without keys that no role can grant. Throws if it's incomplete: a slip must not take permissions away. */
 export function readGrants(value: unknown, guild: string, status: Status): Grants {
   const grants: Record<string, GuildPermission[]> = {};
   for (const [named, keys] of entriesOf(value)) {
     const role = idOf(named);
-    if (role === null) throw new TypeError(`grants names ${shown(named)} in guild ${guild}, which is no role's id`);
+    if (role === null) throw new TypeError(`grants names ${shown(named)} in guild ${guild}, which is not a role ID`);
     const known = textsOf(keys, role).filter((key) => isKnown(key, role, guild, status));
     if (known.length > 0) grants[role] = known as GuildPermission[];
   }
   return bounded(grants, guild, status);
 }
 
-/** The roles and their keys, of an object or a Map (like discord.js' Collection). */
+/** The roles and their keys, from an object or a Map (like discord.js' Collection). */
 function entriesOf(value: unknown): Iterable<[unknown, unknown]> {
   if (types.isMap(value)) return value.entries();
   if (isPlainObject(value)) return Object.entries(value);
-  throw new TypeError("grants must return an object or a Map, role id to keys; an empty one if nothing is granted");
+  throw new TypeError("grants must return an object or a Map from role IDs to keys; an empty one if nothing is granted");
 }
 
-/** Everything else, like a Set or a Date, would look like an object without roles. */
+/** Anything else, like a Set or a Date, would look like an object without roles. */
 function isPlainObject(value: unknown): value is object {
   if (typeof value !== "object" || value === null) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
@@ -39,7 +39,7 @@ function textsOf(keys: unknown, role: string): string[] {
   const isList = typeof keys === "object" && keys !== null && Symbol.iterator in keys;
   const texts = isList ? [...(keys as Iterable<unknown>)] : null;
   if (texts?.every((key) => typeof key === "string")) return texts as string[];
-  throw new TypeError(`grants must give a list of keys for each role, but not so for ${role}`);
+  throw new TypeError(`grants must give a list of keys for each role, but does not for ${role}`);
 }
 
 function shown(value: unknown): string {
@@ -75,7 +75,7 @@ export function probableKey(text: string): GuildPermission | null {
   return GRANT_KEYS.find((key) => given.length >= 3 && (given.startsWith(key) || key.startsWith(given))) ?? null;
 }
 
-/** How many letters must be added, taken away or replaced (Levenshtein). */
+/** How many letters have to be added, removed or replaced (Levenshtein). */
 function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, index) => index);
   for (let i = 1; i <= a.length; i += 1) {

@@ -22,7 +22,7 @@ export class Guilds {
     this.#marks = marks;
   }
 
-  /** The guild's line of a snapshot; null when the bot has left it. */
+  /** The guild's line in a snapshot; null if the bot has left it. */
   async snapshotLine(id: string): Promise<object | null> {
     const facts = this.#there(id) && (await this.#ask(id));
     const line = facts && (await this.#whole(id, facts));
@@ -38,7 +38,7 @@ export class Guilds {
     return lines;
   }
 
-  /** The event line of a guild's own fields, or a whole one if its callbacks have not answered yet. */
+  /** The event line with a guild's own fields, or a complete one if its callbacks haven't answered yet. */
   async fieldsLine(id: string): Promise<object | null> {
     const guild = this.#there(id);
     if (!guild) return null;
@@ -70,11 +70,11 @@ export class Guilds {
 
   async #whole(id: string, { setup, linked, grants }: Facts): Promise<object | null> {
     const staff = await this.#staff.of(id);
-    // Read after all that takes time.
+    // Read last, after everything that takes time.
     const guild = this.#there(id);
     if (!guild) return null;
     this.#marks.lineMade(id);
-    // Staff that is not completely known is left out, which keeps what the service has.
+    // An incomplete staff list is left out, so the service keeps what it has.
     return { ...describe(guild), setup, linked, grants, ...(staff ? { staff } : {}) };
   }
 

@@ -18,9 +18,9 @@ export class Heartbeat {
   readonly #backoff: Backoff;
   #underWay: Promise<Answer | null> | null = null;
   #cancel = (): void => {};
-  /** When the last one began; at first, the start. */
+  /** When the last one began; initially, when the process started. */
   #began: number;
-  /** One is due, but the library does not know a shard yet. */
+  /** One is due, but the library doesn't know any shard yet. */
   #isWaiting = false;
   /** The last one failed: the next is due after the retry delay, and not before. */
   #hasFailed = false;
@@ -46,12 +46,12 @@ export class Heartbeat {
     this.#arm(0);
   }
 
-  /** The library knows a shard now. */
+  /** The library now knows a shard. */
   shardKnown(): void {
     if (this.#isWaiting && !this.#stopped) void this.#beat();
   }
 
-  /** A shard has become ready: the service hears of it before the next interval. */
+  /** A shard has become ready: reports it before the next interval. */
   shardReady(): void {
     this.#hasNews = true;
     this.#cancelNews ??= this.#clock.after(this.#limits.gatherTime, () => {
@@ -79,7 +79,7 @@ export class Heartbeat {
     return this.#underWay;
   }
 
-  /** The next one is due after the interval and the delay are over. */
+  /** The next one is due after both the interval and the delay. */
   #arm(delay: number): void {
     const now = this.#clock.now();
     const next = Math.max(this.#began + this.#limits.heartbeatInterval, now + delay);
@@ -88,7 +88,7 @@ export class Heartbeat {
   }
 
   async #tell(): Promise<void> {
-    // The one that is under way may have begun before the shard was ready.
+    // The one in progress may have begun before the shard was ready.
     await this.ended();
     if (this.#hasNews && !this.#hasFailed && !this.#stopped) await this.#beat();
   }
@@ -138,7 +138,7 @@ export class Heartbeat {
   }
 }
 
-/** Of this process; in a worker thread only the thread's own, since the process is also every other worker's. */
+/** This process's memory; in a worker thread only the thread's own, because all workers share the process. */
 function memory(): number {
   if (isMainThread) return process.memoryUsage.rss();
   const usage = process.memoryUsage();

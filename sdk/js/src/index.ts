@@ -1,7 +1,7 @@
 /**
  * Keeps a bot-companion service up to date from a discord.js bot.
  *
- * - `adapter`: discord.js, its events and its cache. Everything else knows nothing of it
+ * - `adapter`: discord.js, its events and its cache. Nothing else depends on it
  * - `core`: the state machine, put together from the parts that `sdk/conformance` describes: `marks`, `snapshots`,
  *   `sender` (with `batch`, `lists`, `guilds`), `heartbeat`, `staff` (with `listings` and their `budget`), `callbacks`
  *   (with `grants`, `entries`), `feedback` (with `spool`), `status`
@@ -75,11 +75,11 @@ function start(client: ClientLike, options: Options, status: Status): Companion 
   if (options.sigterm !== false) forgetSigterm = closeAtSigterm(close);
   return {
     changed(...args: unknown[]) {
-      // Without an argument, that is: a guild that was not found must not make everything be sent again.
+      // Only without any argument: a guild that wasn't found must not cause everything to be sent again.
       if (args.length === 0) return core.allChanged();
       const guild = idOf(args[0]);
       if (guild) return core.changed(guild);
-      const given = args[0] === undefined || args[0] === null ? "no guild" : "what is neither a guild nor its id";
+      const given = args[0] === undefined || args[0] === null ? "no guild" : "something that is neither a guild nor an ID";
       status.warnOnce(`changed ${given}`, `changed() was given ${given}: nothing is done. Without an argument it sends everything again`);
     },
     subscriptionsChanged: () => core.subscriptionsChanged(),
@@ -92,7 +92,7 @@ function start(client: ClientLike, options: Options, status: Status): Companion 
   };
 }
 
-/** The bot's functions get discord.js' own guild. */
+/** The bot's callbacks receive discord.js' own guild object. */
 function handlersOf(client: ClientLike, { grants, setup, linked, subscriptions, team }: Options): Handlers {
   const withGuild = (call: ((guild: never) => unknown) | undefined) =>
     call && ((id: string) => {
@@ -105,7 +105,7 @@ function handlersOf(client: ClientLike, { grants, setup, linked, subscriptions, 
 
 async function closeAll(adapter: Adapter, core: Core, status: Status): Promise<void> {
   adapter.deafen();
-  // Nothing else need keep the process alive until what waits is sent.
+  // Keeps the process alive until everything that's waiting has been sent.
   const hold = setInterval(() => {}, 1_000);
   try {
     await core.close();

@@ -3,21 +3,21 @@ import type { Status } from "./status.js";
 
 /** Sizes and times. All times are milliseconds. */
 export interface Limits {
-  /** Between two heartbeats. */
+  /** The time between heartbeats. */
   heartbeatInterval: number;
   /** How long the first change waits for others to share its request. */
   gatherTime: number;
-  /** Lines of one events request. */
+  /** The most lines in one events request. */
   batchLines: number;
-  /** Bytes of one events request, before compression. */
+  /** The most bytes in one events request, before compression. */
   batchBytes: number;
-  /** Bytes of a line; a longer one is not sent. */
+  /** The most bytes in a line; a longer one is not sent. */
   lineBytes: number;
   /** The most waiting changes; beyond that, every shard is sent as a whole instead. */
   changes: number;
   /** The most waiting feedback entries; further ones are refused. */
   feedback: number;
-  /** Feedback lines of one events request: they must not keep changes waiting. */
+  /** The most feedback lines in one events request, so that feedback doesn't hold up changes. */
   feedbackLines: number;
   /** After any line about a guild, its member count alone is not sent for this long. */
   memberCountInterval: number;
@@ -29,17 +29,17 @@ export interface Limits {
   callbackRetry: number;
   /** Guilds whose callbacks run at the same time. */
   callbacksAtOnce: number;
-  /** Pages of members per second, for all of the bot's processes together. A process uses the share of its own shards. */
+  /** Pages of members per second, for all of the bot's processes together. Each process uses its shards' share. */
   listingRate: number;
-  /** After a failed listing of members; doubles up to 5 minutes. */
+  /** The delay after a failed listing of members; doubles, up to 5 minutes. */
   listingRetry: number;
-  /** Subscriptions that the service refuses and that are left out; one more, and none are sent until the callback's answer is another. */
+  /** The most refused subscriptions to leave out. With one more, none are sent until the callback returns something else. */
   refusedSubscriptions: number;
   /** A request without progress for this long has failed. */
   stallTimeout: number;
   /** A snapshot whose lines come slowly still sends what it has at least this often. */
   flushInterval: number;
-  /** The delay after a first failure; doubles with each further one. */
+  /** The delay after the first failure; doubles with each one. */
   firstRetry: number;
   longestRetry: number;
   /** A longer `Retry-After` is shortened to this. */
@@ -73,10 +73,10 @@ export const DEFAULT_LIMITS: Limits = {
   closeTimeout: 5_000,
 };
 
-/** A lower rate would take weeks for the members of a large bot. */
+/** At a lower rate, listing a large bot's members would take weeks. */
 const LOWEST_LISTING_RATE = 0.01;
 
-/** The defaults with what was given. Throws what is wrong with a value; a name that does not exist is only said. */
+/** The defaults with the given values. Throws if a value is wrong; an unknown name is only logged. */
 export function readLimits(given: Partial<Limits> | undefined, status: Status): Limits {
   const limits = { ...DEFAULT_LIMITS };
   for (const [name, value] of Object.entries(given ?? {}) as [keyof Limits, unknown][]) {
@@ -94,7 +94,7 @@ export function readLimits(given: Partial<Limits> | undefined, status: Status): 
   return limits;
 }
 
-/** How long to wait after the n-th failure in a row. Half of it is random, so that many processes do not come back in step. */
+/** How long to wait after the n-th failure in a row. Half of it is random, so that many processes don't retry in step. */
 export class Backoff {
   readonly #limits: Limits;
   readonly #clock: Clock;

@@ -22,12 +22,12 @@ export class Listings {
   readonly #failed = new Map<string, { times: number; cancel: () => void }>();
   #underWay: { guild: string; abort: AbortController } | null = null;
   #isRunning = false;
-  /** Nobody may be listed until the next session: refused once, refused for every guild. */
+  /** No listings until the next session: if Discord refuses one guild, it refuses all. */
   #isBlocked = false;
   #isClosed = false;
   staff!: Staff;
 
-  /** `listed`: the staff of this guild is completely known now. */
+  /** `listed` is called when the guild's staff is completely known. */
   constructor(world: World, roster: Roster, clock: Clock, limits: Limits, status: Status, budget: Budget, listed: (guild: string) => void) {
     this.#world = world;
     this.#roster = roster;
@@ -51,7 +51,7 @@ export class Listings {
     this.#start();
   }
 
-  /** A new session: what was refused may be allowed now, and what was listed of these guilds is forgotten. */
+  /** A new session: a refused listing may be allowed now, and these guilds' listings are forgotten. */
   newSession(isOfShard: (guild: string) => boolean): void {
     this.#isBlocked = false;
     for (const guild of [...this.#queue, ...this.#failed.keys()]) if (isOfShard(guild)) this.forget(guild);
@@ -108,7 +108,7 @@ export class Listings {
       return;
     } finally {
       this.#underWay = null;
-      // A page that took too long is not waited for any more.
+      // Stops waiting for a page that took too long.
       abort.abort();
     }
     const outcome = this.staff.endSurvey(guild, survey);
@@ -142,14 +142,14 @@ export class Listings {
   #fail(guild: string, error: unknown): void {
     this.#status.counters.listingFailures += 1;
     const { status } = error as { status?: unknown };
-    const hint = `the client needs the intent ${this.#world.membersIntent}, which must also be switched on in Discord's developer portal`;
+    const hint = `the client needs the intent ${this.#world.membersIntent}, which must also be turned on in Discord's developer portal`;
     if (status === 401 || status === 403) {
       // Too many refused requests get the bot's address banned.
       this.#isBlocked = true;
       this.#queue.clear();
       for (const { cancel } of this.#failed.values()) cancel();
       this.#failed.clear();
-      this.#status.warnOnce("listing refused", `the members of guild ${guild} cannot be listed, its staff stays as the service has it: ${hint} (${reasonOf(error)})`);
+      this.#status.warnOnce("listing refused", `the members of guild ${guild} cannot be listed, and the service keeps its staff as it is: ${hint} (${reasonOf(error)})`);
       return;
     }
     const times = (this.#failed.get(guild)?.times ?? 0) + 1;
@@ -159,11 +159,11 @@ export class Listings {
       this.#start();
     });
     this.#failed.set(guild, { times, cancel });
-    this.#status.warnOnce("listing", `the members of guild ${guild} cannot be listed, its staff stays as the service has it and it is tried again: ${reasonOf(error)}; ${hint}`);
+    this.#status.warnOnce("listing", `the members of guild ${guild} cannot be listed, and the service keeps its staff as it is; retrying: ${reasonOf(error)}; ${hint}`);
   }
 }
 
-/** A page that Discord limited has not failed: it is asked for again. */
+/** A page that Discord rate limited hasn't failed: it's requested again. */
 function nothingIfLimited(error: unknown): null {
   if ((error as { status?: unknown } | null)?.status === 429) return null;
   throw error;

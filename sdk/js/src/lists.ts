@@ -11,7 +11,7 @@ export interface Listed {
   print: string;
 }
 
-/** The lists that are sent whole, by the process with shard 0: subscriptions and team. */
+/** The lists that the process with shard 0 sends as a whole: subscriptions and team. */
 export class Lists {
   readonly #callbacks: Callbacks;
   readonly #clock: Clock;
@@ -19,11 +19,11 @@ export class Lists {
   readonly #status: Status;
   readonly #wake: () => void;
   readonly #timers = new Map<string, () => void>();
-  /** Subscriptions that the service refused: left out as long as they are in the callback's answer. */
+  /** Subscriptions that the service refused: left out for as long as the callback returns them. */
   #refused = new Set<string>();
-  /** The callback's last answer, those that are refused included. */
+  /** The callback's last answer, including refused entries. */
   #answer = "";
-  /** An answer of which too many are refused: nothing is sent of it. */
+  /** An answer with too many refused entries: none of it is sent. */
   #hopeless = "";
   #refusedTeam = "";
   #sent = { subscriptions: "", team: "" };
@@ -37,12 +37,12 @@ export class Lists {
     this.#wake = wake;
   }
 
-  /** Both are asked for; they are sent if they differ from what was last acknowledged. */
+  /** Calls both callbacks; each list is sent if it differs from the last acknowledged one. */
   look(): void {
     this.isStale = { subscriptions: true, team: true };
   }
 
-  /** Both are sent, whatever was acknowledged. */
+  /** Sends both, whatever was acknowledged. */
   forget(): void {
     this.#sent = { subscriptions: "", team: "" };
     this.look();
@@ -79,7 +79,7 @@ export class Lists {
     if (name === "subscriptions") this.#status.forget("refused subscriptions");
   }
 
-  /** The subscription is left out from now on; if there are too many of them, all are. */
+  /** Leaves the subscription out from now on; if there are too many of these, all of them. */
   refuseSubscription(line: string, reason: string): void {
     this.#status.counters.linesRefused += 1;
     const most = this.#limits.refusedSubscriptions;
@@ -89,7 +89,7 @@ export class Lists {
       return;
     }
     this.#hopeless = this.#answer;
-    this.#status.warnOnce("refused subscriptions", `more than ${most} subscriptions are refused: none are sent until the callback's answer is another one: ${reason}`);
+    this.#status.warnOnce("refused subscriptions", `more than ${most} subscriptions are refused: none are sent until the callback returns something else: ${reason}`);
   }
 
   /** The team is not sent again until it differs. */

@@ -6,20 +6,20 @@ export interface GuildMark {
   guild: string;
   /** The bot has left it. */
   gone: boolean;
-  /** Everything: callbacks are asked, grants and staff are sent. */
+  /** Everything: call the callbacks, and send grants and staff. */
   whole: boolean;
   /** Its own fields only. */
   fields: boolean;
-  /** Callbacks are asked; if they say something new, everything. */
+  /** Call the callbacks; if they say something new, send everything. */
   ask: boolean;
 }
 
-/** A member whose granting roles are these now, or who has left (null). */
+/** A member with these granting roles, or who has left (null). */
 export interface MemberMark {
   guild: string;
   user: string;
   roles: string[] | null;
-  /** Whether a snapshot without staff does not say it: the member has left, perhaps to come back. */
+  /** Whether a snapshot without staff leaves this out: the member left, and perhaps came back. */
   isKept: boolean;
 }
 
@@ -27,14 +27,14 @@ export type Mark = GuildMark | MemberMark;
 
 export type GuildChange = "gone" | "whole" | "fields" | "ask";
 
-/** What has changed and waits to be sent, in order. Marks of one thing are merged, and move to the end. */
+/** Changes waiting to be sent, in order. Marks of the same thing are merged and move to the end. */
 export class Marks {
   readonly #clock: Clock;
   readonly #limits: Limits;
   #marks = new Map<string, Mark>();
-  /** Guilds of which only the member count changed, and when they may be sent. */
+  /** Guilds where only the member count changed, and when they may be sent. */
   readonly #counts = new Map<string, number>();
-  /** When a guild's last line was made, which said its member count; old ones are forgotten. */
+  /** When each guild's last line, with its member count, was built; old ones are forgotten. */
   readonly #lines = new Map<string, number>();
 
   constructor(clock: Clock, limits: Limits) {
@@ -42,7 +42,7 @@ export class Marks {
     this.#limits = limits;
   }
 
-  /** Member counts do not count: guilds are only so many. */
+  /** Doesn't include member counts: there are at most as many as guilds. */
   get size(): number {
     return this.#marks.size;
   }
@@ -64,7 +64,7 @@ export class Marks {
     return this.#set(`${guild}/${user}`, { guild, user, roles, isKept: roles === null || this.#isKept(guild, user) });
   }
 
-  /** The member count has changed; in how many milliseconds it may be sent. */
+  /** The member count has changed. Returns in how many milliseconds it may be sent. */
   memberCount(guild: string): number {
     const now = this.#clock.now();
     const last = this.#lines.get(guild);
@@ -73,7 +73,7 @@ export class Marks {
     return due - now;
   }
 
-  /** Takes the first marks away. */
+  /** Removes and returns the first marks. */
   take(most: number): Mark[] {
     const taken: Mark[] = [];
     for (const [key, mark] of this.#marks) {
@@ -84,7 +84,7 @@ export class Marks {
     return taken;
   }
 
-  /** Puts marks back to the front that were taken, but for which there was no room in the request. */
+  /** Puts marks that didn't fit in the request back at the front. */
   putBack(marks: Mark[]): void {
     const merged = new Map<string, Mark>();
     for (const mark of marks) {
@@ -100,7 +100,7 @@ export class Marks {
     this.#marks = merged;
   }
 
-  /** Takes guilds away whose member count is due. */
+  /** Removes and returns guilds whose member count is due. */
   takeCounts(most: number): string[] {
     const now = this.#clock.now();
     const due: string[] = [];
@@ -113,7 +113,7 @@ export class Marks {
     return due;
   }
 
-  /** A line of the guild was made, which says its member count. */
+  /** A line about the guild, with its member count, was built. */
   lineMade(guild: string): void {
     const now = this.#clock.now();
     this.#counts.delete(guild);
@@ -125,14 +125,14 @@ export class Marks {
     }
   }
 
-  /** In how many milliseconds the next member count is due; null if none waits. */
+  /** In how many milliseconds the next member count is due; null if none is waiting. */
   nextCount(): number | null {
     let next = Infinity;
     for (const at of this.#counts.values()) next = Math.min(next, at);
     return next === Infinity ? null : Math.max(0, next - this.#clock.now());
   }
 
-  /** Drops what a snapshot says: all but who has left a guild. What stays is returned. */
+  /** Drops what a snapshot includes: everything except members who left a guild. Returns what stays. */
   drop(isDropped: (guild: string) => boolean): MemberMark[] {
     const left: MemberMark[] = [];
     for (const [key, mark] of this.#marks) {
@@ -165,7 +165,7 @@ export class Marks {
     return true;
   }
 
-  /** Whether a mark of this member waits that a snapshot without staff does not say. */
+  /** Whether this member has a waiting mark that a snapshot without staff leaves out. */
   #isKept(guild: string, user: string): boolean {
     const mark = this.#marks.get(`${guild}/${user}`);
     return mark !== undefined && "user" in mark && mark.isKept;

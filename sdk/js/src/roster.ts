@@ -1,22 +1,22 @@
 import { type GuildFields, type World, compareIds, shardOf } from "./world.js";
 
-/** The bot's guilds: those that Discord named in the session, and those that came since. A library may still have others, which were left unheard. */
+/** The bot's guilds: those that Discord listed in the session, and those joined since. A library may still have others, which the bot left while offline. */
 export class Roster {
   readonly #world: World;
-  /** Per shard; a shard that is not here has the library's. */
+  /** Per shard; for other shards, the library's guilds count. */
   readonly #named = new Map<number, Set<string>>();
 
   constructor(world: World) {
     this.#world = world;
   }
 
-  /** A new session: these are its guilds, or if it is not known, those that the library has. */
+  /** A new session with these guilds; if they aren't known, the library's count. */
   session(shard: number, guilds: Iterable<string> | null): void {
     if (guilds) this.#named.set(shard, new Set(guilds));
     else this.#named.delete(shard);
   }
 
-  /** The shards are others now. */
+  /** The shards have changed. */
   forget(): void {
     this.#named.clear();
   }
@@ -29,7 +29,7 @@ export class Roster {
     this.#namedOf(guild)?.delete(guild);
   }
 
-  /** In the order of the library's list, then those that the library does not have. */
+  /** In the library's order, followed by those that the library doesn't have. */
   guildIds(shard: number): string[] {
     const listed = this.#world.guildIds(shard);
     const named = this.#named.get(shard);

@@ -22,7 +22,7 @@ export interface Parts {
 type Data = Record<string, unknown>;
 
 /**
- * Sends everything in order, one request at a time. A batch keeps its numbers and lines until its fate is known;
+ * Sends everything in order, one request at a time. A batch keeps its numbers and lines until its outcome is known;
  * nothing else may be sent before that.
  */
 export class Sender {
@@ -36,11 +36,11 @@ export class Sender {
   /** The number of the next event. */
   #next = 1;
   #batch: Batch | null = null;
-  /** The service has a heartbeat of this process, which says when it started. */
+  /** The service has received a heartbeat from this process, so it knows when the process started. */
   #isIntroduced = false;
-  /** The service was away: it may have lost something. */
+  /** The service was down, so it may have lost something. */
   #isDoubtful = false;
-  /** Resyncs in a row that the service asked for. */
+  /** Consecutive resyncs that the service asked for. */
   #resyncs = 0;
   readonly #failures: Backoff;
   readonly #repeatedResyncs: Backoff;
@@ -71,19 +71,19 @@ export class Sender {
     this.#isIntroduced = true;
   }
 
-  /** The service may have lost something: it is asked. */
+  /** The service may have lost something: asks it. */
   doubt(): void {
     this.#isDoubtful = true;
     this.wake(0);
   }
 
-  /** A change waits: it is sent after a while, or at once if there are many. */
+  /** A change is waiting: sends it after a while, or immediately if there are many. */
   changed(): void {
     const { marks, feedback } = this.#parts;
     this.wake(marks.size + feedback.waiting >= this.#limits.batchLines ? 0 : this.#limits.gatherTime);
   }
 
-  /** Everything is sent again. What waits is dropped; only who has left a guild is in no snapshot without staff. */
+  /** Sends everything again and drops what is waiting, except members who left: a snapshot without staff doesn't include them. */
   resync(): void {
     const { marks, snapshots, lists } = this.#parts;
     this.#status.counters.resyncs += 1;
@@ -95,7 +95,7 @@ export class Sender {
     this.wake(0);
   }
 
-  /** Begins to send in so many milliseconds, unless it is earlier anyway. */
+  /** Starts sending in this many milliseconds, unless it's due earlier anyway. */
   wake(ms: number): void {
     if (this.#running || this.#isClosing) return;
     const at = this.#clock.now() + ms;
@@ -237,7 +237,7 @@ export class Sender {
     return 0;
   }
 
-  /** No events at the next number: if there is no gap, the service still has all that came before. */
+  /** Sends no events under the next number: if there is no gap, the service still has everything before it. */
   async #probe(): Promise<number> {
     const answer = await this.#events(this.#next, [], (status, data) => status === 409 && hasNext(data));
     if (answer.failed) return this.#failures.next(answer.retryAfter);
@@ -279,14 +279,14 @@ export class Sender {
     const line = status === 422 ? Number(data["line"]) : 0;
     if (batch.lines[line - 1]) batches.drop(batch, line - 1, String(data["reason"]));
     else if (batch.lines.length === 1) batches.drop(batch, 0, `status ${status}`);
-    // Which line it is, or how many are too many, is found by halving.
+    // Halving the batch finds out which line it is, or how many are too many.
     else if (batches.halve(batch)) this.resync();
     if (batch.lines.length === 0) this.#batch = null;
     return 0;
   }
 
   #resyncRequired(): number {
-    this.#status.info("the service asks for everything anew");
+    this.#status.info("the service asks for everything again");
     this.resync();
     this.#resyncs += 1;
     return this.#resyncs > 1 ? this.#repeatedResyncs.next() : 0;
@@ -297,7 +297,7 @@ export class Sender {
     this.#repeatedResyncs.reset();
   }
 
-  /** A snapshot came too late, and is taken again. */
+  /** A snapshot arrived too late and is sent again. */
   #overtaken(data: Data): number {
     const theirs = Number(data["next"]);
     const hasMoved = theirs > this.#next;
@@ -306,7 +306,7 @@ export class Sender {
     return hasMoved ? 0 : this.#stuckSnapshots.next();
   }
 
-  /** Never 1: a service that has lost everything expects 1, and must find a gap in whatever comes after a snapshot. */
+  /** Never 1: a service that lost everything expects 1, and has to find a gap in whatever comes after a snapshot. */
   #snapshotNumber(): number {
     this.#next = Math.max(this.#next, 2);
     return this.#next;

@@ -7,8 +7,8 @@ let isListening = false;
 let isClosing = false;
 
 /**
- * Closes at SIGTERM, then lets the process end as SIGTERM would have ended it. Only if nobody else listens to it: who
- * does decides when the process ends, and calls `close()` itself. The returned function takes this back.
+ * Closes on SIGTERM, then lets the process end as it would have on SIGTERM. Only if nothing else listens for it: another
+ * listener decides when the process ends, and calls `close()` itself. The returned function undoes this.
  */
 export function closeAtSigterm(close: Close): () => void {
   if (!isMainThread || (!isListening && process.listenerCount("SIGTERM") > 0)) return () => {};
@@ -26,7 +26,7 @@ export function closeAtSigterm(close: Close): () => void {
 
 function onNewListener(event: string | symbol, listener: unknown): void {
   if (event !== "SIGTERM" || listener === onSigterm) return;
-  // Not before the new one is there: without any listener Node hands the signal back to the system.
+  // Only after the new one is in place: without any listener, Node hands the signal back to the system.
   process.nextTick(() => {
     if (isListening && process.listenerCount("SIGTERM") > 1) stopListening();
   });
@@ -39,7 +39,7 @@ function stopListening(): void {
 }
 
 function onSigterm(): void {
-  // A second one does not wait.
+  // A second SIGTERM doesn't wait.
   if (isClosing) return end();
   if (process.listenerCount("SIGTERM") > 1) return;
   isClosing = true;
@@ -48,7 +48,7 @@ function onSigterm(): void {
 
 function end(): void {
   stopListening();
-  // The kernel does not end the first process of a container by a signal that it does not handle.
+  // In a container, the kernel doesn't end the first process on a signal that it doesn't handle.
   if (process.pid === 1) process.exit(143);
   process.kill(process.pid, "SIGTERM");
 }

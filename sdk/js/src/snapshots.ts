@@ -5,7 +5,7 @@ import type { Roster } from "./roster.js";
 import type { Status } from "./status.js";
 import { type World, shardOf } from "./world.js";
 
-/** Stale: to be sent whole. Sending: its snapshot is under way, and what changes now is marked. A shard that is not here is unknown. */
+/** Stale: has to be sent as a whole. Sending: its snapshot is in progress, and changes are marked. A shard that isn't here is unknown. */
 type ShardState = "stale" | "sending" | "sent";
 
 /** The process's own shards, and the lines of their snapshots. */
@@ -20,9 +20,9 @@ export class Snapshots {
   #count = 0;
   /** Guilds whose line was refused: first sent as unavailable, then left out, until they change. */
   readonly #refused = new Map<string, "unavailable" | "left out">();
-  /** The guilds of the snapshot that is under way, in the order of its lines. */
+  /** The guilds of the snapshot in progress, in the order of its lines. */
   #written: string[] = [];
-  /** Those of them whose staff it says. */
+  /** Those of them whose staff it includes. */
   #withStaff = new Set<string>();
 
   constructor(world: World, roster: Roster, guilds: Guilds, clock: Clock, limits: Limits, status: Status) {
@@ -34,7 +34,7 @@ export class Snapshots {
     this.#status = status;
   }
 
-  /** Whether the shard count has changed; then all shards are unknown. */
+  /** Whether the shard count has changed, in which case all shards are unknown. */
   countChanged(): boolean {
     const count = this.#world.shardCount();
     if (count === this.#count) return false;
@@ -72,13 +72,13 @@ export class Snapshots {
     return [...this.#shards.keys()];
   }
 
-  /** Whether the guild is of a shard of this process. */
+  /** Whether the guild belongs to one of this process's shards. */
   isOwn(guild: string): boolean {
     const shard = shardOf(guild, this.#world.shardCount());
     return this.#world.shards().some(({ id }) => id === shard);
   }
 
-  /** Whether changes of this guild are to be sent. If its shard is unknown or stale, its snapshot will say them. */
+  /** Whether to send changes of this guild. If its shard is unknown or stale, its snapshot will include them. */
   marks(guild: string): boolean {
     const state = this.#shards.get(shardOf(guild, this.#count));
     return state === "sending" || state === "sent";
@@ -100,7 +100,7 @@ export class Snapshots {
     return `/bot/shards/${this.#count}/${shard}/guilds`;
   }
 
-  /** Begins a snapshot: its lines, one at a time. From now on changes of the shard are marked. */
+  /** Begins a snapshot: returns its lines, one at a time. From now on, changes of the shard are marked. */
   begin(shard: number): AsyncGenerator<string[]> {
     this.#shards.set(shard, "sending");
     this.#written = [];
@@ -108,7 +108,7 @@ export class Snapshots {
     return this.#lines(this.#roster.guildIds(shard), this.#written);
   }
 
-  /** Whether the snapshot says the staff of this guild. */
+  /** Whether the snapshot includes this guild's staff. */
   hasStaff(guild: string): boolean {
     return this.#withStaff.has(guild);
   }
@@ -133,23 +133,23 @@ export class Snapshots {
     yield [`{"end":${written.length}}`];
   }
 
-  /** The snapshot was acknowledged; how many guilds it had. */
+  /** The snapshot was acknowledged. Returns how many guilds it had. */
   acknowledged(shard: number): number {
     if (this.#shards.get(shard) === "sending") this.#shards.set(shard, "sent");
     return this.#written.length;
   }
 
-  /** The snapshot was not taken: it is still stale, unless the shard has started over. */
+  /** The snapshot wasn't accepted: the shard is still stale, unless it has started over. */
   failed(shard: number): void {
     if (this.#shards.get(shard) === "sending") this.#shards.set(shard, "stale");
   }
 
-  /** Whether the number names a guild of the snapshot, counted from 1. */
+  /** Whether the snapshot has a guild with this number, counted from 1. */
   hasLine(line: unknown): boolean {
     return this.#written[Number(line) - 1] !== undefined;
   }
 
-  /** The service does not take a line of the snapshot. */
+  /** The service refused a line of the snapshot. */
   refuse(line: unknown, reason: string): void {
     const guild = this.#written[Number(line) - 1] as string;
     const isAgain = this.#refused.has(guild);
@@ -158,7 +158,7 @@ export class Snapshots {
     if (!isAgain) this.#status.warn(`the service refuses guild ${guild}, which stays as it was until it changes: ${reason}`);
   }
 
-  /** The guild has changed: its line may be taken now. */
+  /** The guild has changed, so its line may be accepted now. */
   guildChanged(guild: string): void {
     this.#refused.delete(guild);
   }

@@ -4,9 +4,9 @@ import { threadId } from "node:worker_threads";
 import type { Clock } from "./clock.js";
 import { type Status, reasonOf } from "./status.js";
 
-/** Lines of the file that no longer count, before it is written again. */
+/** How many obsolete lines the file may have before it's rewritten. */
 const MOST_DEAD = 1_000;
-/** A lock of another machine that was not touched for so long is left over. */
+/** Another machine's lock that hasn't been touched for this long counts as left over. */
 const LOCK_TIMEOUT = 60_000;
 const LOCK_TOUCH = 15_000;
 
@@ -18,8 +18,8 @@ export interface Spooled {
 }
 
 /**
- * Feedback on disk until the service has it, so that a killed process loses none. A line of the file adds an entry,
- * `{"n": 7, "line": {…}}`, or takes one away, `{"done": 7}`.
+ * Keeps feedback on disk until the service has it, so that a killed process loses none. A line of the file adds an entry,
+ * `{"n": 7, "line": {…}}`, or removes one, `{"done": 7}`.
  */
 export class Spool {
   readonly #path: string;
@@ -28,7 +28,7 @@ export class Spool {
   #file: number | null = null;
   #next = 1;
   #dead = 0;
-  /** The last write was cut: the next line must not continue it. */
+  /** The last write was cut off: the next line must not continue it. */
   #torn = false;
   #unlock = (): void => {};
 
@@ -43,7 +43,7 @@ export class Spool {
     try {
       const unlock = lock(path, clock);
       if (!unlock) {
-        status.warn(`the spool ${path} is in use by another process and is not used here: give each process a file of its own`);
+        status.warn(`the spool ${path} is in use by another process and is not used here: give each process its own file`);
         return null;
       }
       spool.#unlock = unlock;
@@ -52,7 +52,7 @@ export class Spool {
       return spool;
     } catch (error) {
       spool.#unlock();
-      status.warn(`the spool cannot be used, feedback waits in memory only: ${reasonOf(error)}`);
+      status.warn(`the spool cannot be used, feedback is kept in memory only: ${reasonOf(error)}`);
       return null;
     }
   }
@@ -146,7 +146,7 @@ export class Spool {
   }
 
   #broken(error: unknown): void {
-    this.#status.warnOnce("spool", `the spool cannot be written, feedback waits in memory only: ${reasonOf(error)}`);
+    this.#status.warnOnce("spool", `the spool cannot be written, feedback is kept in memory only: ${reasonOf(error)}`);
   }
 }
 
@@ -158,11 +158,11 @@ function aboutOf(text: string): string {
 interface Holder {
   pid: number;
   host: string;
-  /** Tells a process from an older one with the same id. */
+  /** Tells a process apart from an older one with the same ID. */
   started: string | null;
 }
 
-/** Takes the lock beside the file; null if another process has it. The returned function gives it back. */
+/** Takes the lock next to the file; null if another process has it. The returned function releases it. */
 function lock(path: string, clock: Clock): (() => void) | null {
   const file = `${path}.lock`;
   const own = `${file}.${process.pid}.${threadId}`;
@@ -172,7 +172,7 @@ function lock(path: string, clock: Clock): (() => void) | null {
     if (!tryLink(own, file)) {
       const seen = read(file);
       if (seen !== null && isHeld(seen, file, clock)) return null;
-      // Of several processes that find it left over, one moves it away. Who moved another one's new lock puts it back.
+      // If several processes find it left over, one of them moves it away. If that turns out to be another's new lock, it's put back.
       const left = `${own}.left`;
       renameSync(file, left);
       const moved = read(left);
@@ -193,7 +193,7 @@ function lock(path: string, clock: Clock): (() => void) | null {
       const now = clock.now() / 1_000;
       utimesSync(file, now, now);
     } catch {
-      // Someone has removed it. The file stays ours as far as we can know.
+      // Someone removed it. As far as we can tell, the file is still ours.
     }
   };
   touch();
@@ -240,11 +240,11 @@ function isHeld(content: string, file: string, clock: Clock): boolean {
   }
 }
 
-/** When a process started, as Linux counts it; null elsewhere, and if there is none. */
+/** When a process started, in Linux's ticks; null on other systems, and if there is no such process. */
 function startOf(pid: number): string | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    // The name in parentheses may hold anything; the 20th field after it is the start.
+    // The name in parentheses may contain anything; the 20th field after it is the start time.
     return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? null;
   } catch {
     return null;

@@ -2,30 +2,30 @@ import type { Clock } from "./clock.js";
 import type { Status } from "./status.js";
 import { type Member, type World, compareIds } from "./world.js";
 
-/** The service's bound on the staff of a guild. */
+/** The service's limit on the staff of a guild. */
 const MOST_STAFF = 10_000;
-/** Members that are looked at before the event loop gets its turn. */
+/** How many members to check before yielding to the event loop. */
 const SLICE = 1_000;
 
-/** User to those of their roles that grant something. */
+/** Maps users to their granting roles. */
 type Holders = Map<string, string[]>;
 
 interface GuildStaff {
   /** The roles that grant something. */
   roles: ReadonlySet<string>;
-  /** Who holds one of them: complete, and kept up to date by the events. Null: not completely known. */
+  /** Who has one of them: complete, and kept up to date by events. Null if not completely known. */
   known: Holders | null;
-  /** A look at all members that is under way. */
+  /** A scan of all members in progress. */
   survey: Survey | null;
 }
 
-/** A look at all members of a guild: from the cache, or page by page. */
+/** A scan of all of a guild's members, from the cache or page by page. */
 export class Survey {
   readonly roles: ReadonlySet<string>;
   readonly #found: Holders = new Map();
-  /** What events said meanwhile, which is newer than what was found. Null: the member has left. */
+  /** What events have said meanwhile, which is newer than what the scan found. Null if the member left. */
   readonly #meanwhile = new Map<string, string[] | null>();
-  /** A role was deleted, and who was found before may still seem to hold it. */
+  /** A role was deleted, so members found earlier may still appear to have it. */
   isOutdated = false;
 
   constructor(roles: ReadonlySet<string>) {
@@ -34,7 +34,7 @@ export class Survey {
 
   add({ id, roles }: Member): void {
     const granting = grantingOf(roles, this.roles);
-    // One more than may be sent, so that it can be said that there are more.
+    // One more than may be sent, to tell that there are more.
     if (granting.length > 0 && this.#found.size <= MOST_STAFF) this.#found.set(id, granting);
   }
 
@@ -51,7 +51,7 @@ export class Survey {
   }
 }
 
-/** Who holds a granting role. What is not completely known is never told. */
+/** Who has a granting role. An incomplete list is never returned. */
 export class Staff {
   readonly #world: World;
   readonly #clock: Clock;
@@ -67,16 +67,16 @@ export class Staff {
     this.#needsListing = needsListing;
   }
 
-  /** How many are known, over all guilds. */
+  /** How many staff are known, across all guilds. */
   get count(): number {
     let count = 0;
     for (const { known } of this.#guilds.values()) count += known?.size ?? 0;
     return count;
   }
 
-  /** The guild's granting roles, as its callback named them. */
+  /** The guild's granting roles, as listed by its callback. */
   setRoles(guild: string, named: Iterable<string>): void {
-    // The guild's own id is the role of everyone, which makes nobody staff.
+    // The guild's own ID is the @everyone role, which makes nobody staff.
     const roles = new Set([...named].filter((role) => role !== guild));
     const staff = this.#guilds.get(guild);
     if (!staff) {
@@ -115,7 +115,7 @@ export class Staff {
     return { granting, isNews: staff.known === null || isChange(staff.known, user, granting) };
   }
 
-  /** Whether the guild has granting roles, and it is not known who holds them. */
+  /** Whether the guild has granting roles but it isn't known who has them. */
   isUnknown(guild: string): boolean {
     const staff = this.#guilds.get(guild);
     return staff !== undefined && staff.roles.size > 0 && staff.known === null;
@@ -127,7 +127,7 @@ export class Staff {
     staff?.known?.delete(user);
   }
 
-  /** A role was deleted; whether it granted something. */
+  /** A role was deleted. Returns whether it granted something. */
   roleGone(guild: string, role: string): boolean {
     const staff = this.#guilds.get(guild);
     if (!staff?.roles.has(role)) return false;
@@ -158,7 +158,7 @@ export class Staff {
     return (staff.survey = new Survey(staff.roles));
   }
 
-  /** A listing is complete; "again" if it must be repeated, "dropped" if nobody needs it any more. */
+  /** A listing is complete. Returns "again" if it must be repeated, "dropped" if it's no longer needed. */
   endSurvey(guild: string, survey: Survey): "complete" | "again" | "dropped" {
     const staff = this.#guilds.get(guild);
     if (staff?.survey !== survey) return "dropped";
@@ -183,12 +183,12 @@ export class Staff {
   }
 }
 
-/** Whether this differs from what is known, which then is known. */
+/** Records this, and returns whether it differs from what was known. */
 function isChange(known: Holders, user: string, granting: string[]): boolean {
   const before = known.get(user);
   if (granting.join() === (before ?? []).join()) return false;
   if (granting.length === 0) return known.delete(user);
-  // Those beyond the bound are left out.
+  // Members beyond the limit are left out.
   if (!before && known.size >= MOST_STAFF) return false;
   known.set(user, granting);
   return true;

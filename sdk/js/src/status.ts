@@ -38,13 +38,13 @@ export interface Counters {
 /** The current state. */
 export interface StatusReport {
   state: State;
-  /** The name of this start of the process, as the service knows it. */
+  /** The name of this run of the process, as the service knows it. */
   instance: string;
   guilds: number;
   shards: number;
   staff: number;
   waiting: { changes: number; feedback: number; batch: number };
-  /** What was last logged as a warning or error. */
+  /** The last logged warning or error. */
   lastError: string | null;
   counters: Counters;
 }
@@ -64,7 +64,7 @@ export interface Events {
 
 type Listener<Name extends keyof Events> = (...args: Events[Name]) => void;
 
-/** How many different messages are remembered as said. */
+/** How many different messages are remembered. */
 const MOST_KINDS = 1_000;
 
 /** Log lines, counters and events. A logger or listener that throws does no harm. */
@@ -110,7 +110,7 @@ export class Status {
   /** A bug in this package; logged once per message. */
   fault(error: unknown): void {
     const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
-    if (this.#isNew(`fault ${text}`)) this.error(`a fault in this package: ${text}`);
+    if (this.#isNew(`fault ${text}`)) this.error(`a bug in this package: ${text}`);
   }
 
   on<Name extends keyof Events>(name: Name, listener: Listener<Name>): () => void {
@@ -125,7 +125,7 @@ export class Status {
       try {
         listener(...args);
       } catch (error) {
-        this.#write("error", `a listener of "${name}" failed: ${reasonOf(error)}`);
+        this.#write("error", `a listener for "${name}" failed: ${reasonOf(error)}`);
       }
     }
   }

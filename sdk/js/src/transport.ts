@@ -6,10 +6,10 @@ import type { Clock } from "./clock.js";
 /** A request to the service. */
 export interface FeedRequest {
   method: "PUT" | "POST";
-  /** Begins with `/bot/`. */
+  /** Starts with `/bot/`. */
   path: string;
   headers: Record<string, string>;
-  /** The body's lines without their ends: all of them, or some at a time as they are made. */
+  /** The body's lines without line breaks: all of them, or a few at a time as they are built. */
   lines: readonly string[] | AsyncIterable<readonly string[]>;
   signal: AbortSignal;
 }
@@ -19,23 +19,23 @@ export interface FeedResponse {
   status: number;
   /** The `Retry-After` header as sent. */
   retryAfter: string | null;
-  /** The envelope's `data`; null when the answer was not an envelope. */
+  /** The envelope's `data`; null if the response has no envelope. */
   data: Record<string, unknown> | null;
 }
 
-/** Sends requests; a rejection means that there was no answer. */
+/** Sends requests; a rejection means that there was no response. */
 export type Transport = (request: FeedRequest) => Promise<FeedResponse>;
 
-/** An answer of the service is far smaller. */
+/** The service's responses are far smaller. */
 const ANSWER_BYTES = 256 * 1024;
 /** Below this, compression saves nothing. */
 const WORTH_COMPRESSING = 4 * 1024;
-/** What a stream gathers before it is compressed. */
+/** How much a stream gathers before compressing it. */
 const PIECE = 16 * 1024;
 
 const compress = promisify(gzip);
 
-/** Carries requests by the built-in fetch. A stream sends what it has at least every `flushInterval`. */
+/** Sends requests with the built-in fetch. A stream sends what it has at least every `flushInterval`. */
 export function fetchTransport(url: string, key: string, clock: Clock, flushInterval: number): Transport {
   const base = url.replace(/\/+$/, "");
   return async ({ method, path, headers, lines, signal }) => {
@@ -94,8 +94,8 @@ async function* compressed(lines: AsyncIterable<readonly string[]>, clock: Clock
 }
 
 /**
- * Joins lines to pieces that are worth a call of the compressor. Callbacks that are slow must not look like a dead
- * connection, so that what is there goes out now and then.
+ * Joins lines into chunks that are worth compressing. Slow callbacks must not look like a dead connection, so whatever
+ * is there goes out every now and then.
  */
 async function* pieces(lines: AsyncIterable<readonly string[]>, clock: Clock, flushInterval: number) {
   const iterator = lines[Symbol.asyncIterator]();

@@ -4,10 +4,10 @@ import type { Limits } from "./limits.js";
 import type { Events, Logger, StatusReport } from "./status.js";
 import type { Transport } from "./transport.js";
 
-/** What a role may grant in a guild. */
+/** What a role can grant in a guild. */
 export type GuildPermission = "ERLC_MANAGER" | "ERLC_ADMIN" | "ERLC_STAFF" | "ADMIN" | "MOD" | "SESSION_STARTER";
 
-/** What the team's roster may grant a person. */
+/** What the team's roster can grant a person. */
 export type TeamPermission =
   | "FOUNDER"
   | "EXECUTIVE"
@@ -19,10 +19,10 @@ export type TeamPermission =
   | "WEB_DEVELOPER"
   | "BOT_DEVELOPER";
 
-/** An id as text, or as a BigInt. Not as a number, which would lose digits. */
+/** An ID as text or as a BigInt; not as a number, which would lose digits. */
 export type Id = string | bigint;
 
-/** Role id to what the role grants. */
+/** Maps role IDs to what each role grants. */
 export type Grants = Record<string, readonly GuildPermission[]>;
 
 /** The same as a Map, or discord.js' Collection; a role can be used instead of its ID. */
@@ -48,7 +48,7 @@ export interface Profile {
   avatar?: string | null;
 }
 
-/** What someone says about the bot. */
+/** A user's feedback about the bot. */
 export interface FeedbackEntry {
   /** Your ID for it, 1 to 64 characters; sending it again replaces the entry. */
   id: Id;
@@ -83,7 +83,7 @@ export interface TeamMember {
 type Maybe<T> = T | PromiseLike<T>;
 type Listed<T> = Maybe<Iterable<T> | AsyncIterable<T>>;
 
-/** What only the bot knows, and how to reach the service. */
+/** The bot's callbacks, and how to reach the service. */
 export interface Options<Guild = GuildLike> {
   /** The service's address. Default: the variable `COMPANION_URL`. */
   url?: string | undefined;
@@ -105,9 +105,9 @@ export interface Options<Guild = GuildLike> {
   logger?: Logger | null | undefined;
   /** How to find staff who are not in the library's cache: by asking Discord (default), or not at all. */
   members?: "list" | "cache" | undefined;
-  /** Whether SIGTERM closes first if nobody else listens to it. Default: yes. */
+  /** Whether to close on SIGTERM, if nothing else listens for it. Default: yes. */
   sigterm?: boolean | undefined;
-  /** Sizes and times other than the defaults. */
+  /** Limits that differ from the defaults. */
   limits?: Partial<Limits> | undefined;
   /** For tests. */
   clock?: Clock | undefined;
@@ -117,12 +117,12 @@ export interface Options<Guild = GuildLike> {
 
 /** What `attach` returns. Nothing here throws or rejects. */
 export interface Companion {
-  /** Grants, setup or linked of this guild have changed. Without a guild: everything is sent again. */
+  /** Call this when grants, setup or linked have changed for this guild. Without a guild, everything is sent again. */
   changed(): void;
   changed(guild: Id | { readonly id: string }): void;
-  /** Subscriptions have changed. Only the process with shard 0 sends them. */
+  /** Call this when subscriptions have changed. Only the process with shard 0 sends them. */
   subscriptionsChanged(): void;
-  /** The team has changed. Only the process with shard 0 sends it. */
+  /** Call this when the team has changed. Only the process with shard 0 sends it. */
   teamChanged(): void;
   /** Sends a feedback entry, and returns its outcome. */
   feedback(entry: FeedbackEntry): Promise<Delivery>;
@@ -149,7 +149,7 @@ export interface MemberLike {
   readonly id: string;
   readonly guild: { readonly id: string };
   readonly roles: { readonly cache: { keys(): IterableIterator<string> } };
-  /** Whether the library knows no more than the id. */
+  /** Whether the library knows nothing but the ID. */
   readonly partial?: boolean;
 }
 

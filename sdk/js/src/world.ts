@@ -4,17 +4,17 @@ export interface Member {
   roles: Iterable<string>;
 }
 
-/** What the library knows of a guild. */
+/** What the library knows about a guild. */
 export interface GuildFields {
   id: string;
   name: string;
-  /** The picture's hash. */
+  /** The icon's hash. */
   icon: string | null;
   owner: string;
   members: number;
 }
 
-/** A shard as the heartbeat reports it; null where the library does not know. */
+/** A shard as the heartbeat reports it; null where the library doesn't know. */
 export interface ShardReport {
   id: number;
   sent_ms_ago: number | null;
@@ -23,38 +23,38 @@ export interface ShardReport {
 }
 
 /**
- * The bot as the core sees it: an adapter reads it from a library's cache. It is asked at the moment of sending, so
- * that an old state is never sent after a new one.
+ * The bot as the core sees it: an adapter reads it from a library's cache. The core asks when it sends, so it never
+ * sends an old state after a new one.
  */
 export interface World {
-  /** The bot's user name; null before it is logged in. */
+  /** The bot's username; null before it logs in. */
   name(): string | null;
-  /** The library with its version. */
+  /** The library and its version. */
   library(): string | null;
   /** The total number of shards. */
   shardCount(): number;
   /** The process's own shards; none before the library knows them. */
   shards(): ShardReport[];
-  /** The guilds of a shard that the library has, those with an outage too. */
+  /** The shard's guilds in the library, including those with an outage. */
   guildIds(shard: number): string[];
-  /** Null when the library does not have it. */
+  /** Null if the library doesn't have it. */
   guild(id: string): GuildFields | "unavailable" | null;
-  /** All members of the guild, or null if the cache does not have all or is not kept up to date. */
+  /** All members of the guild, or null if the cache doesn't have all of them or isn't kept up to date. */
   cachedMembers(guild: string): Iterable<Member> | null;
   /** Why members cannot be listed at all, as a sentence for the log; null if they can. */
   listingObstacle(): string | null;
-  /** The library's name of the intent that members need. */
+  /** The library's name for the intent that members need. */
   readonly membersIntent: string;
-  /** Up to PAGE members whose ids are above `after`, in ascending order. A rejection may have a `status`: 429, if Discord limited this page. */
+  /** Up to PAGE members with IDs above `after`, in ascending order. A rejection may have a `status`: 429 if Discord rate limited this page. */
   listMembers(guild: string, after: string, signal: AbortSignal): Promise<Member[]>;
 }
 
-/** The sentence of a client that lacks the members' intent. */
+/** The message for a client without the members intent. */
 export function lacksIntent(intent: string): string {
-  return `the client lacks the intent ${intent}: the staff of guilds is not sent. Add it to the client's intents, and switch it on in Discord's developer portal`;
+  return `the client lacks the intent ${intent}: staff is not sent. Add it to the client's intents, and turn it on in Discord's developer portal`;
 }
 
-/** Members of one page; a shorter page is the last. */
+/** Members per page; a shorter page is the last. */
 export const PAGE = 1_000;
 
 /** The shard of a guild. */
@@ -62,7 +62,7 @@ export function shardOf(guild: string, count: number): number {
   return count > 1 ? Number((BigInt(guild) >> 22n) % BigInt(count)) : 0;
 }
 
-/** Compares two ids as numbers. */
+/** Compares two IDs as numbers. */
 export function compareIds(a: string, b: string): number {
   return a.length - b.length || (a < b ? -1 : a > b ? 1 : 0);
 }

@@ -15,12 +15,12 @@ const WRONG: [name: string, settings: { url?: string; key?: string }, said: RegE
   ["an address with another scheme", { url: "ftp://companion.example.org" }, /the option url must begin with https:/],
   ["a line break after the address", { url: `${URL_GIVEN}\n` }, /the option url .* line break: remove it/],
   ["no host", { url: "https://" }, /the option url is not an address/],
-  ["a password in the address", { url: "https://me:secret@companion.example.org" }, /the option url holds a user or password/],
+  ["a password in the address", { url: "https://me:secret@companion.example.org" }, /the option url contains a username or password/],
   ["a query", { url: `${URL_GIVEN}?a=b` }, /the option url has a part after \?/],
-  ["the two mixed up", { url: KEY, key: URL_GIVEN }, /the option url holds a key/],
-  ["no key", { key: "" }, /the option key is not set: make a key with `bot-companion key create/],
+  ["the two mixed up", { url: KEY, key: URL_GIVEN }, /the option url contains a key/],
+  ["no key", { key: "" }, /the option key is not set: create a key with `bot-companion key create/],
   ["a line break after the key", { key: `${KEY}\n` }, /the option key has a line break in it: remove it/],
-  ["a blank before the key", { key: ` ${KEY}` }, /the option key has a blank in it: remove it/],
+  ["a space before the key", { key: ` ${KEY}` }, /the option key has a space in it: remove it/],
   ["Discord's token", { key: "MTA.abc.def" }, /the option key is not a bot key/],
 ];
 
@@ -106,7 +106,7 @@ test("changed() takes a guild or its id; what is neither is said, and is not eve
   await clock.pass(1_000);
   assert.equal(service.calls.length, requests);
   assert.equal(log.count("changed() was given no guild"), 1);
-  assert.equal(log.count("changed() was given what is neither a guild nor its id"), 1);
+  assert.equal(log.count("changed() was given something that is neither a guild nor an ID"), 1);
   companion.changed();
   await clock.pass(1_000);
   assert.equal(service.of("/bot/shards").length, 2);

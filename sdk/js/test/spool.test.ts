@@ -96,5 +96,5 @@ test("what was sent is forgotten, what was cut is skipped, and the file does not
 test("a file that cannot be used is said, and feedback waits in memory", (context) => {
   const log = new Log();
   assert.equal(open(join(folder(context), "missing", "feedback"), log), null);
-  assert.equal(log.count("the spool cannot be used, feedback waits in memory only"), 1);
+  assert.equal(log.count("the spool cannot be used, feedback is kept in memory only"), 1);
 });

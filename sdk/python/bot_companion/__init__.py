@@ -2,8 +2,8 @@
 
     await bot.load_extension("bot_companion")
 
-with `COMPANION_URL` and `COMPANION_BOT_KEY` in the environment. `attach` takes callbacks for what only the bot knows.
-`python -m bot_companion doctor` says what is wrong with a setup.
+with `COMPANION_URL` and `COMPANION_BOT_KEY` in the environment. Pass callbacks to `attach` for what only the bot knows.
+`python -m bot_companion doctor` finds problems with the setup.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ def attach(
 ) -> Companion:
     """Starts reporting a bot, and stops with it. Call it once, before the bot starts or in `setup_hook`.
 
-    `url`, `key` and `spool` come from COMPANION_URL, COMPANION_BOT_KEY and COMPANION_SPOOL where they are not given. If they cannot be
-    right, an error is logged and nothing is sent; this never raises. `sigterm=False` leaves SIGTERM alone. `limits` has other bounds than
-    the defaults, like `Limits(listing_rate=5)`.
+    If not given, `url`, `key` and `spool` come from COMPANION_URL, COMPANION_BOT_KEY and COMPANION_SPOOL. If a setting is invalid, an error
+    is logged and nothing is sent; this never raises. `sigterm=False` leaves SIGTERM alone. `limits` changes the defaults, for example
+    `Limits(listing_rate=5)`.
     """
     callbacks: dict[str, Any] = {
         "grants": grants,
@@ -89,7 +89,7 @@ def attach(
         if given:
             write(
                 logging.WARNING,
-                "the bot is attached already (by another `attach`, or by load_extension): "
+                "the bot is already attached (by another `attach`, or by load_extension): "
                 f"{', '.join(given)} of this call is ignored. Attach once, with everything, or unload the extension first",
             )
         return known
@@ -99,7 +99,7 @@ def attach(
         write(logging.ERROR, f"{error}. Nothing is reported until then")
         settings = None
     if limits is not None and not isinstance(limits, Limits):  # pyright: ignore[reportUnnecessaryIsInstance]
-        write(logging.ERROR, "`limits` must be a `bot_companion.Limits`, such as Limits(listing_rate=5); the defaults are used")
+        write(logging.ERROR, "`limits` must be a `bot_companion.Limits`, for example Limits(listing_rate=5); using the defaults")
         limits = None
     return attach_to(bot, settings, sigterm, callbacks, limits)
 
@@ -119,7 +119,7 @@ def setup(bot: Any) -> Awaitable[None]:
 
 
 def teardown(bot: Any) -> Awaitable[None]:
-    """Called by `unload_extension`, and when the bot ends."""
+    """Called by `unload_extension`, and when the bot closes."""
     companion = attached(bot)
     if companion is None:
         return _Done()

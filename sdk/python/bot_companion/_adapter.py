@@ -1,7 +1,7 @@
-"""The adapter for discord.py and its forks (py-cord, nextcord, disnake): their cache, and their events.
+"""The adapter for discord.py and its forks (py-cord, nextcord, disnake): their cache and their events.
 
-It imports none of them; all share the names that are used here. Most events are taken from the gateway as it sends them, because the
-libraries keep to themselves what they have not in their cache: a member they never met, a guild that was left between two sessions.
+It imports none of them; all share the names used here. Most events are taken directly from the gateway, because the libraries don't
+report what isn't in their cache: a member they have never seen, or a guild that the bot left between two sessions.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from ._lines import identity
 from ._source import Json, ListingLimited, ListingRefused, Member, SourceGuild
 
 PAGE = 1000
-"""Members of one page, the most that Discord gives."""
+"""Members per page, the most that Discord allows."""
 
 
 class LibrarySource:
-    """A bot of one of the libraries, as the core sees it."""
+    """A bot built with one of the libraries, as the core sees it."""
 
     def __init__(self, bot: Any, perf_counter: Callable[[], float] = time.perf_counter) -> None:
         self._bot = bot
         self._perf_counter = perf_counter
         self._watched: tuple[aiohttp.ClientSession, aiohttp.TraceConfig] | None = None
         self.when_limited: Callable[[float], None] = lambda seconds: None
-        """Called when Discord has answered a request of the bot with 429, with the seconds that it names."""
+        """Called when Discord answers one of the bot's requests with 429, with the seconds to wait."""
 
     def name(self) -> str:
         return str(getattr(getattr(self._bot, "user", None), "name", None) or "the bot")
@@ -41,7 +41,7 @@ class LibrarySource:
         if module is None:
             return None
         imported = sys.modules.get(module)
-        # py-cord, too, is imported as `discord`.
+        # py-cord is also imported as `discord`.
         title = str(getattr(imported, "__title__", module))
         name = {"discord": "discord.py", "pycord": "py-cord"}.get(title, title)
         version = getattr(imported, "__version__", None)
@@ -58,7 +58,7 @@ class LibrarySource:
 
     def own_shards(self) -> Sequence[int]:
         if self.is_auto_sharded:
-            # `shards` has those that have been started, which takes five seconds each.
+            # `shards` only has those that have been started, which takes five seconds each.
             planned = getattr(self._bot, "shard_ids", None) or range(getattr(self._bot, "shard_count", None) or 0)
             return sorted({*planned, *self._bot.shards})
         return [int(getattr(self._bot, "shard_id", None) or 0)]
@@ -75,9 +75,9 @@ class LibrarySource:
             parent = getattr(info, "_parent", info)
             alive = getattr(getattr(parent, "ws", None), "_keep_alive", None)
             sent = self._age(alive, "_last_send")
-            # Before the first acknowledgement this field holds the time of the connection.
+            # Before the first acknowledgement, this field has the time of the connection.
             acknowledged = None if latency is None else self._age(alive, "_last_ack")
-        except Exception:  # the library has changed: better no number than no report
+        except Exception:  # the library has changed: a report without this number is better than none
             pass
         return {"id": shard, "sent_ms_ago": sent, "acknowledged_ms_ago": acknowledged, "latency": latency}
 
@@ -107,7 +107,7 @@ class LibrarySource:
         flags = getattr(self._bot._connection, "member_cache_flags", None)
         if flags is not None and not getattr(flags, "joined", True):
             return None  # members who join are not cached
-        # Members keep the ids of deleted roles.
+        # Members keep the IDs of deleted roles.
         existing = {role.id for role in found.roles}
         return ((member.id, existing.intersection(role_ids(member))) for member in tuple(found.members))
 
@@ -129,8 +129,8 @@ class LibrarySource:
     # Limits
 
     def watch_limits(self) -> None:
-        """Notices each 429. The libraries wait and retry by themselves without telling anyone; but each has one HTTP session, which can be
-        watched. It exists from the login on, and the next login creates another one."""
+        """Notices each 429. The libraries wait and retry silently, but each has one HTTP session that can be watched. It exists once the bot
+        has logged in, and each login creates a new one."""
         try:
             parts: dict[str, Any] = getattr(self._bot.http, "__dict__", {})
             session = next((part for part in parts.values() if isinstance(part, aiohttp.ClientSession)), None)
@@ -142,7 +142,7 @@ class LibrarySource:
             trace.freeze()
             session.trace_configs.append(trace)
             self._watched = session, trace
-        except Exception:  # the library has changed: listings keep to their rate all the same
+        except Exception:  # the library has changed: listings still keep to their own rate
             pass
 
     def unwatch_limits(self) -> None:
@@ -151,7 +151,7 @@ class LibrarySource:
         self._watched = None
 
     async def _request_ended(self, session: Any, context: Any, ended: aiohttp.TraceRequestEndParams) -> None:
-        # What is raised here would reach the bot's own request.
+        # Anything raised here would end up in the bot's own request.
         try:
             if ended.response.status == 429:
                 self.when_limited(named_wait(ended.response))
@@ -160,7 +160,7 @@ class LibrarySource:
 
 
 def named_wait(response: Any) -> float:
-    """The seconds that a 429 asks to wait; one if it does not say."""
+    """How many seconds a 429 asks to wait; 1 if it doesn't say."""
     for header in ("Retry-After", "X-RateLimit-Reset-After"):
         try:
             return max(0.0, float(response.headers[header]))
@@ -170,7 +170,7 @@ def named_wait(response: Any) -> float:
 
 
 def number(value: Any, scale: float = 1.0) -> float | None:
-    """A finite number that is not negative; anything else is unknown."""
+    """A finite number, 0 or more; anything else counts as unknown."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
         return None
     return round(float(value) * scale, 3)
@@ -191,13 +191,13 @@ def source_guild(guild: Any) -> SourceGuild:
 
 
 def role_ids(member: Any) -> Iterable[int]:
-    # `roles` makes and sorts a list of objects; the ids are what is wanted, of very many members.
+    # `roles` builds and sorts a list of objects; we only need the IDs, for a lot of members.
     ids: Iterable[int] | None = getattr(member, "_roles", None)
     return ids if ids is not None else [identity(role) for role in member.roles]
 
 
 class Listener:
-    """Listens to a bot's events until it is told to stop."""
+    """Listens to a bot's events until told to stop."""
 
     def __init__(self, bot: Any, source: LibrarySource, companion: Companion) -> None:
         self._bot = bot
@@ -224,7 +224,7 @@ class Listener:
         self._source.watch_limits()
         self._undo.append(self._source.unwatch_limits)
         if self._bot.is_ready():
-            # It was attached late: the sessions have begun, and the guilds are there.
+            # It was attached late: the sessions have started, and the guilds are there.
             for shard in self._source.own_shards():
                 self._companion.hear("ready", shard)
 
@@ -234,7 +234,7 @@ class Listener:
         self._undo.clear()
 
     def _wrap_parser(self, parsers: dict[str, Any], event: str, handler: Callable[[Any], None]) -> None:
-        """Handles an event of the gateway, after the library has."""
+        """Handles a gateway event, after the library has."""
         original = parsers.get(event)
         if original is None:
             return
@@ -295,7 +295,7 @@ class Listener:
 
     def _all_ready(self) -> None:
         for shard in self._source.own_shards():
-            # An auto-sharded bot tells of each shard, but not of one without guilds.
+            # An auto-sharded bot reports each shard, except one without guilds.
             if not self._source.is_auto_sharded or not self._companion.is_ready(shard):
                 self._companion.hear("ready", shard)
 
@@ -329,7 +329,7 @@ class Listener:
 
     def _member_remove(self, data: Json) -> None:
         user = int(data["user"]["id"])
-        # For the bot itself there is GUILD_DELETE.
+        # For the bot itself, there is GUILD_DELETE.
         if user != getattr(getattr(self._bot, "user", None), "id", None):
             self._companion.hear("member_gone", int(data["guild_id"]), user)
 

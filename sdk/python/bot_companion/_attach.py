@@ -16,7 +16,7 @@ ATTRIBUTE = "__bot_companion__"
 
 
 def attached(bot: Any) -> Companion | None:
-    """The companion that reports this bot."""
+    """The companion that reports on this bot."""
     found: Companion | None = getattr(bot, ATTRIBUTE, None)
     return found
 

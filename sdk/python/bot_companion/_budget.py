@@ -1,4 +1,4 @@
-"""The budget: how often a page of members may be requested. All listings of a process share it, to leave room for the bot's own requests."""
+"""The budget: how often a page of members may be requested. A process's listings share it, to leave room for the bot's own requests."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ._limits import Limits
 from ._source import Source
 
 SLOWEST = 16
-"""However often Discord limits the bot, the budget stays at least this fraction of its size."""
+"""However often Discord rate limits the bot, the rate never falls below this fraction."""
 RECOVERY = 60.0
-"""Seconds after the end of a limit until pages are requested at the normal rate again."""
+"""Seconds after the end of a rate limit until pages are requested at the normal rate again."""
 
 
 class Budget:
@@ -19,35 +19,35 @@ class Budget:
         self._source = source
         self._limits = limits
         self._next = 0.0
-        """When the next page may begin."""
+        """When the next page may start."""
         self._limited_until = 0.0
         self._slowdown = 1
         self.times_limited = 0
-        """How often Discord has limited the bot."""
+        """How often Discord has rate limited the bot."""
 
     @property
     def slowdown(self) -> int:
-        """How many times as long as at first a page waits for the one before it."""
+        """By what factor the time between pages has grown."""
         is_over = asyncio.get_running_loop().time() >= self._limited_until + RECOVERY
         return 1 if is_over else self._slowdown
 
     def _interval(self) -> float:
-        """Seconds from the beginning of one page to the beginning of the next."""
+        """Seconds from the start of one page to the start of the next."""
         # The bot's other processes share its limit.
         shards = max(1, self._source.shard_count())
         own = min(max(1, len(self._source.own_shards())), shards)
         return self.slowdown * shards / (own * self._limits.listing_rate)
 
     async def turn(self) -> None:
-        """Waits until the next page may begin, which it does then."""
+        """Waits until the next page may start, and counts it as started."""
         loop = asyncio.get_running_loop()
-        # A limit that comes meanwhile prolongs the wait.
+        # Another limit in the meantime extends the wait.
         while (left := self._next - loop.time()) > 0:
             await asyncio.sleep(left)
         self._next = loop.time() + self._interval()
 
     def limited(self, seconds: float) -> None:
-        """Discord has answered one of the bot's requests with 429, and names this time."""
+        """Discord answered one of the bot's requests with 429 and asked to wait this long."""
         now = asyncio.get_running_loop().time()
         if not math.isfinite(seconds):
             seconds = self._limits.longest_retry_after

@@ -1,4 +1,4 @@
-"""Callbacks: what only the bot knows. Each call has a time limit, and a callback's last answer counts when it fails."""
+"""The bot's callbacks. Each call has a time limit, and if a callback fails, its last answer counts."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ class Callbacks:
 
     @property
     def at_once(self) -> int:
-        """How many guilds are asked at the same time."""
+        """How many guilds' callbacks run at the same time."""
         return self._limits.callbacks_at_once if self._of_guild else 1
 
-    # What the bot knows of a guild
+    # About a guild
 
     def known(self, guild: int) -> Facts | None:
         """The last answers, or `None` if a callback has never answered for this guild."""
@@ -84,7 +84,7 @@ class Callbacks:
         self._answers.pop(guild, None)
 
     async def ask(self, guild: SourceGuild) -> tuple[Facts | None, bool]:
-        """What the callbacks say now, and whether all of them answered. One that fails counts with its last answer."""
+        """The callbacks' current answers, and whether all of them answered. If one fails, its last answer counts."""
         calls = [self._ask(name, guild) for name in self._of_guild]
         results = await asyncio.gather(*calls) if len(calls) > 1 else [await call for call in calls]
         return self.known(guild.id), all(results)
@@ -115,12 +115,12 @@ class Callbacks:
         if key in GUILD_PERMISSIONS:
             return True
         near = probable_key(key)
-        hint = f"; probably {near} was meant" if near else f"; there are {', '.join(GUILD_PERMISSIONS)}"
+        hint = f"; did you mean {near}?" if near else f"; there are {', '.join(GUILD_PERMISSIONS)}"
         message = f"grants names the key {key!r} for role {role} of guild {guild}, which no role can grant{hint}"
         self._status.warn(message, once=("grants", key))
         return False
 
-    # What the bot knows beside its guilds
+    # Not about a guild
 
     async def subscriptions(self) -> list[bytes] | None:
         """The lines of all subscriptions, or `None` if the callback failed."""
@@ -162,7 +162,7 @@ class Callbacks:
     @staticmethod
     def _add(found: list[Any], entry: Any) -> None:
         if len(found) >= ENTRIES:
-            raise ValueError(f"it gives more than {ENTRIES} entries")
+            raise ValueError(f"it returns more than {ENTRIES} entries")
         found.append(entry)
 
     def _failed(self, name: str, error: Exception) -> None:
@@ -171,7 +171,7 @@ class Callbacks:
             reason = f"no answer in {self._limits.callback_timeout:g} s"
         else:
             reason = str(error) if isinstance(error, _lines.Slip) else describe(error)
-        message = f"the callback {name} failed: {reason}; its last answer counts, and it is asked again"
+        message = f"the callback {name} failed: {reason}; its last answer is used, and it will be called again"
         self._status.warn(message, once=("callback", name), trace=None if isinstance(error, (TimeoutError, _lines.Slip)) else error)
 
 
@@ -183,12 +183,12 @@ def flag(answer: Any) -> bool:
 
 def texts(keys: Any) -> list[str]:
     """The keys that a role grants."""
-    wanted = "a role's keys must be a list of texts"
+    wanted = "a role's keys must be a list of strings"
     found = list(_lines.items(keys, wanted))
     for key in found:
         if not isinstance(key, str):
             raise _lines.Slip(f"{wanted}, and none of them {_lines.shown(key)}")
-    # An enum that is a text, too, would show its own name.
+    # An enum that is also a string would show its own name.
     return [str.__str__(key) for key in found]
 
 
@@ -217,7 +217,7 @@ async def awaited(value: Awaitable[T]) -> T:
 
 
 async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
-    """The result of the work, or `TimeoutError` after so long, even if the work ignores that it is cancelled."""
+    """The result of the work, or `TimeoutError` after this long, even if the work ignores its cancellation."""
     task = asyncio.ensure_future(work)
     task.add_done_callback(_retrieve)
     try:
@@ -232,13 +232,13 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
 
 
 def _retrieve(task: asyncio.Future[Any]) -> None:
-    """Keeps asyncio from logging the error of a task that nobody waits for any more."""
+    """Keeps asyncio from logging the error of a task that nobody is waiting for."""
     if not task.cancelled():
         task.exception()
 
 
 async def in_order(items: Iterable[T], work: Callable[[T], Coroutine[Any, Any, R]], at_once: int) -> AsyncGenerator[R, None]:
-    """The results in the order of the items, with so many of them worked on at the same time."""
+    """The results in the order of the items, with this many of them in progress at the same time."""
     if at_once <= 1:
         for item in items:
             yield await work(item)

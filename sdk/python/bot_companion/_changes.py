@@ -25,16 +25,16 @@ class Changes:
         self._cleared = 0
 
     def __len__(self) -> int:
-        """How many lines are made, and wait."""
+        """How many lines have been built and are waiting."""
         return len(self._made)
 
     def clear(self) -> None:
-        """Drops what is made, also what is being made."""
+        """Drops all built lines, including those being built."""
         self._made.clear()
         self._cleared += 1
 
     async def take(self, lines: int, size: int, others: bool) -> list[bytes]:
-        """The lines of the first changes, as many as fit; at least one, unless the batch has others already."""
+        """The lines of the first changes, as many as fit; at least one, unless the batch already has lines."""
         await self._make(lines, size)
         fitting: list[bytes] = []
         while self._made and len(fitting) < lines:

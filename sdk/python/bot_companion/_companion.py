@@ -1,4 +1,4 @@
-"""The facade: puts the parts together, and is what a bot's own code calls."""
+"""The facade: puts the parts together, and is the interface for the bot's own code."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ EVERY_GUILD: Any = object()
 
 
 class Companion:
-    """Reports one bot. Created by `attach`. No method waits or raises, and each can be called from any thread."""
+    """Reports on one bot. Created by `attach`. No method blocks or raises, and you can call each from any thread."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Companion:
         self.instance = uuid.uuid4().hex
         self._source = source
         self._transport = transport
-        """`None`: the address or the key is missing, and nothing is sent."""
+        """`None` if the address or the key is missing, in which case nothing is sent."""
         self._url = _lines.without_secrets(url)
         self._limits = limits = limits or Limits()
         self._time = time
@@ -91,7 +91,7 @@ class Companion:
         self._closing: asyncio.Task[None] | None = None
         self._is_closed = False
         self.detach: Callable[[], None] = lambda: None
-        """Undoes what connects this to the library."""
+        """Disconnects this from the library."""
         self.when_started: Callable[[], None] = lambda: None
 
     # What a bot calls
@@ -103,8 +103,8 @@ class Companion:
     def changed(self, guild: HasId | int | str | None) -> None: ...
 
     def changed(self, guild: Any = EVERY_GUILD) -> None:
-        """The answer of `grants`, `setup` or `linked` has changed for this guild (an object or an id); without an argument: for many
-        guilds, and all are sent again. `None` sends nothing, and says so: `get_guild` returns it for a guild that the bot is not in."""
+        """Call this when `grants`, `setup` or `linked` would now answer differently for this guild (an object or an ID). Without an
+        argument, all guilds are sent again. `None`, which `get_guild` returns for a guild that the bot isn't in, sends nothing and is logged."""
         if guild is EVERY_GUILD:
             self._call("changed", self._sender.resync)
             return
@@ -117,11 +117,11 @@ class Companion:
         self._call("changed", lambda: self._events.mark(identity, WHOLE))
 
     def subscriptions_changed(self) -> None:
-        """The answer of the callback `subscriptions` has changed."""
+        """Call this when `subscriptions` would now return something else."""
         self._call("subscriptions_changed", self._sender.subscriptions_changed)
 
     def team_changed(self) -> None:
-        """The answer of the callback `team` has changed."""
+        """Call this when `team` would now return something else."""
         self._call("team_changed", self._sender.team_changed)
 
     @overload
@@ -135,7 +135,7 @@ class Companion:
     def feedback(
         self, id: Any, feedback: str = "", rating: int = 0, submitter: Any = None, timestamp: float | None = None
     ) -> Delivery:
-        """Someone has rated the bot, 1 to 5. Sending the same ID again replaces the entry. `submitter` is a user object, or a mapping (`Profile`)."""
+        """Sends a rating of 1 to 5. Sending the same ID again replaces the entry. `submitter` is a user object or a mapping (`Profile`)."""
         if isinstance(id, Mapping):
             given: Mapping[str, Any] = id  # pyright: ignore[reportUnknownVariableType]
         else:
@@ -143,7 +143,7 @@ class Companion:
         return self._add_feedback(lambda: self._feedback_line(given))
 
     def feedback_gone(self, id: int | str) -> Delivery:
-        """A rating was withdrawn."""
+        """Withdraws a rating."""
         return self._add_feedback(lambda: {"type": "feedback_gone", "id": str(id)})
 
     def status(self) -> StatusReport:
@@ -174,7 +174,7 @@ class Companion:
         self._status.on(event, handler)
 
     async def close(self) -> None:
-        """Sends what is left, for at most five seconds, and stops."""
+        """Sends what is waiting, for at most five seconds, and stops."""
         loop = self._loop
         if loop is not None and loop is not asyncio.get_running_loop() and loop.is_running():
             await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.close(), loop))
@@ -190,7 +190,7 @@ class Companion:
         return self._status
 
     def start(self) -> None:
-        """Needs a running event loop; more than once is once."""
+        """Needs a running event loop. Further calls do nothing."""
         if not self._tasks and self._closing is None and self._transport is not None:
             self._loop = self._status.loop = asyncio.get_running_loop()
             parts = (self._sender.run(), self._heartbeat.run(), self._staff.run(), self._sender.refresh())
@@ -198,7 +198,7 @@ class Companion:
             self.when_started()
 
     def hear(self, event: str, *args: Any) -> None:
-        """An event of the library: the name of a method of `Events`, and its arguments."""
+        """An event from the library: the name of an `Events` method, and its arguments."""
         self._hear(event, lambda: getattr(self._events, event)(*args))
 
     def is_ready(self, shard: int) -> bool:
@@ -210,7 +210,7 @@ class Companion:
             call_in(self._loop, self._hear, what, action)
         elif running_loop() is not None and threading.get_ident() == self._thread:
             self._hear(what, action)
-        # Else the bot has not started, and what it sends then says it.
+        # Otherwise the bot hasn't started yet, and its first snapshot will include this.
 
     def _hear(self, what: str, action: Callable[[], None]) -> None:
         if self._closing is not None or self._transport is None:
@@ -275,7 +275,7 @@ class Companion:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
             if self._sender.has_work() and self._transport is not None:
-                self._status.warn("closed before everything was sent; guilds are sent whole after the next start")
+                self._status.warn("closed before everything was sent; all guilds are sent again after the next start")
             self._feedback.close(self._sender.entries_in_batch())
             self._is_closed = True
             try:
@@ -285,7 +285,7 @@ class Companion:
 
 
 class Nowhere:
-    """The transport of a companion that has no address."""
+    """The transport for a companion without an address."""
 
     async def request(self, method: str, path: str, headers: Mapping[str, str], lines: Any) -> Any:
         raise NotImplementedError

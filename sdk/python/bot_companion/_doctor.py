@@ -1,4 +1,4 @@
-"""`python -m bot_companion doctor`: is everything set up that the SDK needs?"""
+"""`python -m bot_companion doctor`: checks that everything the SDK needs is set up."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from ._types import GUILD_PERMISSIONS
 
 DISCORD = "https://discord.com/api/v10"
 MEMBERS_INTENT = 1 << 14 | 1 << 15
-"""The application may use GUILD_MEMBERS: in 100 guilds and more, or in fewer."""
+"""The application may use GUILD_MEMBERS: one flag for bots in 100 or more guilds, one for fewer."""
 SKEW = 30.0
-"""Seconds by which the clocks may differ."""
+"""How many seconds the clocks may differ."""
 TIMEOUT = aiohttp.ClientTimeout(total=30)
 
 Json = dict[str, Any]
@@ -46,20 +46,20 @@ class Finding:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m bot_companion",
-        description="Tools of the Python SDK of bot-companion.",
+        description="Tools for bot-companion's Python SDK.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
     doctor = commands.add_parser(
         "doctor",
         help="checks address, key, clock, intents, grant keys and spool",
-        description="Checks what the SDK needs, from the machine and with the environment of the bot. Each line says ok, or what to do. "
+        description="Checks what the SDK needs. Run it on the bot's machine, with the bot's environment. Each line says ok, or what to do. "
         "The exit status is 1 if something is wrong.",
         epilog="Environment: COMPANION_URL and COMPANION_BOT_KEY as the bot has them; COMPANION_SPOOL if it has a spool; "
         "DISCORD_TOKEN, the bot's token, to check its intents. Neither key nor token is printed.",
     )
-    doctor.add_argument("--url", help="the address of the service, in place of COMPANION_URL")
-    doctor.add_argument("--spool", help="the file of the spool, in place of COMPANION_SPOOL")
-    doctor.add_argument("--grant-keys", metavar="KEYS", help="the keys that the bot's `grants` gives, with commas: ADMIN,MOD")
+    doctor.add_argument("--url", help="the service's address, instead of COMPANION_URL")
+    doctor.add_argument("--spool", help="the spool file, instead of COMPANION_SPOOL")
+    doctor.add_argument("--grant-keys", metavar="KEYS", help="the keys that the bot's `grants` returns, separated by commas: ADMIN,MOD")
     doctor.add_argument("--discord-api", metavar="URL", default=DISCORD, help="Discord's API (default: %(default)s)")
     given = parser.parse_args(arguments)
     wrong = False
@@ -75,7 +75,7 @@ async def examine(given: argparse.Namespace, environment: Mapping[str, str]) -> 
     found.append(await intents(environment.get("DISCORD_TOKEN", ""), given.discord_api))
     found += grant_keys(given.grant_keys)
     spool = given.spool or environment.get("COMPANION_SPOOL")
-    found.append(spool_at(spool) if spool else Finding("spool", "none: feedback that waits is lost if the bot is killed (COMPANION_SPOOL)", None))
+    found.append(spool_at(spool) if spool else Finding("spool", "none: waiting feedback is lost if the bot is killed (COMPANION_SPOOL)", None))
     return found
 
 
@@ -108,7 +108,7 @@ async def service(url: str | None, environment: Mapping[str, str]) -> list[Findi
     try:
         status, headers, body = await get(f"{address}/bot/state", f"Bearer {key or 'none'}")
     except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError) as error:
-        text = f"{without_secrets(address)} cannot be reached from here ({type(error).__name__}: {error}): is the service running, is a firewall between?"
+        text = f"{without_secrets(address)} cannot be reached from here ({type(error).__name__}: {error}): is the service running, or is a firewall in the way?"
         return [Finding("address", text, False), *found]
     return [*judge(without_secrets(address), status, body, bool(key)), *found, clock(headers, (started + time.time()) / 2)]
 
@@ -121,24 +121,24 @@ def judge(address: str, status: int, body: Json, has_key: bool) -> Iterator[Find
     if not has_key:
         return
     if status == 401:
-        yield Finding("key", "the service refuses COMPANION_BOT_KEY: it was revoked, or is another service's (`bot-companion key list`)", False)
+        yield Finding("key", "the service refuses COMPANION_BOT_KEY: it was revoked, or belongs to another service (`bot-companion key list`)", False)
     elif status != 200:
-        yield Finding("key", f"the service answers {status} {body.get('message', '')}: look into its log", False)
+        yield Finding("key", f"the service answers {status} {body.get('message', '')}: check its log", False)
     else:
         data: Json = body.get("data") or {}
         shards: list[Any] = data.get("shards") or []
-        yield Finding("key", f"the service accepts it; it holds {data.get('guilds', 0)} guilds of {len(shards)} shards")
+        yield Finding("key", f"the service accepts it; it has {data.get('guilds', 0)} guilds from {len(shards)} shards")
 
 
 def clock(headers: Mapping[str, str], now: float) -> Finding:
     try:
         skew = now - email.utils.parsedate_to_datetime(headers["Date"]).timestamp()
     except (KeyError, TypeError, ValueError):
-        return Finding("clock", "not checked: the answer has no date", None)
+        return Finding("clock", "not checked: the response has no date", None)
     if abs(skew) <= SKEW:
         return Finding("clock", "agrees with the service's")
     direction = "ahead of" if skew > 0 else "behind"
-    text = f"this machine's clock is {abs(skew):.0f} s {direction} the service's: set one of them right (NTP), or times of feedback are wrong"
+    text = f"this machine's clock is {abs(skew):.0f} s {direction} the service's: correct it (NTP), or feedback has wrong times"
     return Finding("clock", text, False)
 
 
@@ -157,20 +157,20 @@ async def intents(token: str, api: str) -> Finding:
     if status != 200:
         return Finding("intents", f"Discord answers {status}; try again later", False)
     if int(body.get("flags") or 0) & MEMBERS_INTENT:
-        return Finding("intents", "the application may use GUILD_MEMBERS (the bot must ask for it, too: intents.members = True)")
-    text = "the application may not use GUILD_MEMBERS, so nobody is known as staff: switch on the Server Members Intent (developer portal, Bot)"
+        return Finding("intents", "the application may use GUILD_MEMBERS (the bot must request it, too: intents.members = True)")
+    text = "the application may not use GUILD_MEMBERS, so staff cannot be found: turn on the Server Members Intent (developer portal, Bot)"
     return Finding("intents", text, False)
 
 
 def grant_keys(given: str | None) -> list[Finding]:
     if given is None:
-        return [Finding("grant keys", "not checked: give --grant-keys", None)]
+        return [Finding("grant keys", "not checked: pass --grant-keys", None)]
     wrong: list[Finding] = []
     keys = [key.strip() for key in given.split(",") if key.strip()]
     for key in keys:
         if key not in GUILD_PERMISSIONS:
             near = probable_key(key)
-            hint = f"probably {near} was meant" if near else f"there are {', '.join(GUILD_PERMISSIONS)}"
+            hint = f"did you mean {near}?" if near else f"there are {', '.join(GUILD_PERMISSIONS)}"
             wrong.append(Finding("grant keys", f"no role can grant {key}: {hint}", False))
     return wrong or [Finding("grant keys", f"a role can grant {', '.join(keys)}")]
 
@@ -180,5 +180,5 @@ def spool_at(path: str) -> Finding:
     if problem is None:
         return Finding("spool", f"{path} can be written")
     if "in use" in problem:
-        return Finding("spool", f"{path} is in use, by the bot that runs (two processes need two files)")
-    return Finding("spool", f"{path} cannot be used: {problem}. Give a file in a folder that the bot may write", False)
+        return Finding("spool", f"{path} is in use by a running bot (each process needs its own file)")
+    return Finding("spool", f"{path} cannot be used: {problem}. Use a file in a folder that the bot can write to", False)

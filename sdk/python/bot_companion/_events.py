@@ -1,4 +1,4 @@
-"""What the bot sees, turned into marks. These run in the bot's event loop, and never wait."""
+"""Turns what the bot sees into marks. These methods run in the bot's event loop and never wait."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Events:
     # Shards
 
     def session(self, shard: int, guilds: Iterable[int] | None) -> None:
-        """READY: a new session, with the guilds that Discord named."""
+        """READY: a new session, with the guilds that Discord listed."""
         self._check_count()
         self._shards.session(shard, guilds)
         self._marks.drop(self._shards.is_of(shard))
@@ -49,7 +49,7 @@ class Events:
             self._staff.session(lambda guild: True)
 
     def limited(self, seconds: float) -> None:
-        """Discord has answered one of the bot's requests with 429, and names this time."""
+        """Discord answered one of the bot's requests with 429 and asked to wait this long."""
         self._budget.limited(seconds)
 
     # Guilds
@@ -72,7 +72,7 @@ class Events:
             self._marks.forget(guild)
 
     def guild_changed(self, guild: int) -> None:
-        """Another name, icon or owner."""
+        """Its name, icon or owner changed."""
         self.mark(guild, FIELDS)
 
     def role_changed(self, guild: int) -> None:
@@ -92,9 +92,9 @@ class Events:
     # Members
 
     def member(self, guild: int, user: int, roles: Iterable[int]) -> None:
-        """A member has these roles now."""
+        """A member now has these roles."""
         held, matters = self._staff.member(guild, user, roles)
-        # A mark of this member that waits is replaced in any case: it may say that they are gone.
+        # Always replaces a waiting mark of this member, because it may say that they left.
         if matters or self._marks.has_member(guild, user):
             self._mark_member(guild, user, held)
 

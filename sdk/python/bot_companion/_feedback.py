@@ -1,4 +1,4 @@
-"""Feedback: its queue, and what became of each entry."""
+"""Feedback: the queue, and the outcome of each entry."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLOSED = "closed before it was sent"
 
 
 class Delivery:
-    """The outcome of a feedback entry. Await it in any event loop; it never raises, and need not be awaited."""
+    """The outcome of a feedback entry. You can await it in any event loop, but don't have to. It never raises."""
 
     def __init__(self) -> None:
         self.delivered: bool | None = None
@@ -59,7 +59,7 @@ class Delivery:
 
 
 class Entry:
-    """A line of feedback that waits, or is in a batch."""
+    """A feedback line that is waiting or in a batch."""
 
     def __init__(self, line: bytes, spooled: int | None = None) -> None:
         self.line = line
@@ -69,7 +69,7 @@ class Entry:
 
 
 class Feedback:
-    """Entries are added in any thread, all else happens in the bot's event loop."""
+    """Entries can be added from any thread; everything else happens in the bot's event loop."""
 
     def __init__(self, limits: Limits, status: Status, spool: Spool | None = None) -> None:
         self._limits = limits
@@ -101,8 +101,8 @@ class Feedback:
                     entry.spooled = self._spool.add(entry.line)
                 self._queue.append(entry)
         if not has_room:
-            message = "too much feedback waits; further entries are refused until the service has taken some"
-            return self._not_sent("too much feedback waits", message)
+            message = "too much feedback is waiting; further entries are refused until the service has accepted some"
+            return self._not_sent("too much feedback is waiting", message)
         return entry.delivery
 
     def _not_sent(self, reason: str, message: str) -> Delivery:
@@ -113,7 +113,7 @@ class Feedback:
         return delivery
 
     def fitting(self, lines: int, size: int) -> tuple[int, int]:
-        """How many of the first entries fit, and their bytes. The first one always does."""
+        """How many of the first entries fit, and their size in bytes. The first one always fits."""
         count = used = 0
         with self._lock:
             for entry in self._queue:
@@ -126,7 +126,7 @@ class Feedback:
         return [self._queue.popleft() for _ in range(count)]
 
     def put_back(self, entries: Iterable[Entry]) -> None:
-        """To the front, in their order."""
+        """Puts them at the front, keeping their order."""
         self._queue.extendleft(reversed(list(entries)))
 
     def delivered(self, entry: Entry) -> None:
@@ -145,16 +145,16 @@ class Feedback:
                 self._spool.remove(entry.spooled)
 
     def stop(self) -> None:
-        """Takes no more entries."""
+        """Accepts no more entries."""
         with self._lock:
             self._is_stopped = True
 
     def close(self, in_batch: Iterable[Entry]) -> None:
-        """What has not been delivered says so. A spool keeps it for the next start."""
+        """Marks everything undelivered as such. A spool keeps it for the next start."""
         self.stop()
         for entry in (*in_batch, *self._queue):
             kept = entry.spooled is not None
-            entry.delivery.settle(False, f"{CLOSED}; it is in the spool, and is sent after the next start" if kept else CLOSED)
+            entry.delivery.settle(False, f"{CLOSED}; it is in the spool, and will be sent after the next start" if kept else CLOSED)
             self._status.counters["feedback_dropped"] += not kept
         if self._spool is not None:
             self._spool.close()

@@ -23,8 +23,8 @@ class Guilds:
         self._status = status
 
     async def snapshot_line(self, identity: int) -> tuple[bytes, list[MemberMark]]:
-        """The line of a guild in a snapshot, and the marks that it makes needless. What cannot be told is unavailable: the service keeps
-        what it has."""
+        """The line of a guild in a snapshot, and the marks that it makes unnecessary. A guild that can't be described is sent as
+        unavailable, so the service keeps what it has."""
         try:
             guild = self._source.guild(identity)
             if guild is not None and not guild.unavailable:
@@ -40,7 +40,7 @@ class Guilds:
         return _lines.unavailable(identity), []
 
     async def event_lines(self, mark: GuildMark) -> list[bytes]:
-        """The lines that a mark stands for, which may be none."""
+        """The lines for a mark; there may be none."""
         lines = [_lines.guild_gone(mark.guild)] if mark.gone else []
         if mark.what:
             try:
@@ -58,7 +58,7 @@ class Guilds:
         known = facts = self._callbacks.known(identity)
         if known is None or what & (ASK | WHOLE):
             facts = await self._ask(guild)
-            # The answer may have taken a while.
+            # Getting the answer may have taken a while.
             guild = self._available(identity)
         if guild is None or facts is None:
             return None
@@ -99,6 +99,6 @@ class Guilds:
         encoded = _lines.encode(line)
         if len(encoded) <= self._limits.line_bytes:
             return encoded
-        message = f"guild {identity} is too long to be sent ({len(encoded)} bytes); it stays in the service as it is"
+        message = f"guild {identity} is too long to be sent ({len(encoded)} bytes); the service keeps what it has"
         self._status.warn(message, once=("long", identity))
         return None

@@ -35,28 +35,28 @@ class Heartbeat:
         self._one_at_a_time = asyncio.Lock()
         self._last = 0.0
         self._introduction: object | None = None
-        """Set while the service has a heartbeat of this process."""
+        """Set once the service has a heartbeat from this process."""
         self._asked: object = object()
         self._shards_known = asyncio.Event()
         self._ready_since: float | None = None
-        """When the first of the shards became ready that no heartbeat has reported yet."""
+        """When the first shard that hasn't been reported yet became ready."""
         self._wake = asyncio.Event()
 
     @property
     def is_introduced(self) -> bool:
-        """The service has a heartbeat of this process, so it knows when the process started: that decides who owns a shard."""
+        """The service has a heartbeat from this process, so it knows when the process started, which decides who owns a shard."""
         return self._introduction is self._asked
 
     def forget(self) -> None:
-        """The service may have lost it. A heartbeat that is under way does not count."""
+        """The service may have lost it. A heartbeat in progress doesn't count."""
         self._asked = object()
 
     def shards_known(self) -> None:
-        """The library knows of shards now."""
+        """The library now knows its shards."""
         self._shards_known.set()
 
     def shard_ready(self) -> None:
-        """A shard has become ready. The service hears of it soon, not an interval later."""
+        """A shard has become ready. Reports it soon, without waiting for the interval."""
         if self._ready_since is None:
             self._ready_since = asyncio.get_running_loop().time()
             self._wake.set()

@@ -1,4 +1,4 @@
-"""The limits of the SDK. Every SDK has the same ones, under the same names."""
+"""The SDK's limits. They are the same in every SDK, under the same names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LISTING_RATES = 0.01, 1000.0
 
 @dataclass(frozen=True)
 class Limits:
-    """Times are seconds. The defaults suit every bot."""
+    """Times are in seconds. The defaults suit every bot."""
 
     heartbeat_interval: float = 15.0
     gather_time: float = 0.5
@@ -23,18 +23,18 @@ class Limits:
     feedback: int = 1_000
     """The most waiting feedback entries; further ones are refused."""
     feedback_lines: int = 100
-    """Feedback lines of one request: they must not keep changes waiting."""
+    """The most feedback lines in one request, so that feedback doesn't hold up changes."""
     member_count_interval: float = 60.0
     refresh_interval: float = 300.0
     callback_timeout: float = 15.0
     callback_retry: float = 60.0
     callbacks_at_once: int = 16
     listing_rate: float = 10.0
-    """Pages of members per second, for all of the bot's processes together. A process uses the share of its own shards."""
+    """Pages of members per second, for all of the bot's processes together. Each process uses its shards' share."""
     listing_retry: float = 5.0
     longest_listing_retry: float = 300.0
     refused_subscriptions: int = 1_000
-    """Refused subscriptions that are left out; one more, and none are sent until the callback's answer is another."""
+    """The most refused subscriptions to leave out. With one more, none are sent until the callback returns something else."""
     stall_timeout: float = 30.0
     flush_interval: float = 5.0
     first_retry: float = 1.0
@@ -50,7 +50,7 @@ class Limits:
 
 
 def check(name: str, value: object) -> None:
-    """`ValueError` if this limit cannot have this value."""
+    """Raises `ValueError` if this limit can't have this value."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
         raise ValueError(f"the limit {name} must be a number, 0 or more, not {value!r}")
     least, most = LISTING_RATES

@@ -21,7 +21,7 @@ def encode(value: Json) -> bytes:
 
 
 def well_formed(text: str) -> str:
-    """The same text; unpaired surrogates, which UTF-8 cannot hold, are replaced."""
+    """The same text, with unpaired surrogates replaced, because UTF-8 can't encode them."""
     try:
         text.encode()
         return text
@@ -30,16 +30,16 @@ def well_formed(text: str) -> str:
 
 
 def identity(thing: Any) -> int:
-    """The id of an object, or the id itself."""
+    """The ID of an object, or the ID itself."""
     return int(getattr(thing, "id", thing))
 
 
 class Slip(ValueError):
-    """An answer of a callback that is not complete, and so none. Says what is wrong, and what to give instead."""
+    """A callback's answer is incomplete, so it doesn't count. The message says what is wrong and what to return instead."""
 
 
 def snowflake(thing: Any, what: str) -> str:
-    """The id of an object, or the id itself, as text. `Slip` if it is neither."""
+    """The ID of an object, or the ID itself, as text. Raises `Slip` if it's neither."""
     found = getattr(thing, "id", thing)
     if isinstance(found, str) and found.isascii() and found.isdigit() and len(found) <= 20:
         found = int(found)
@@ -49,7 +49,7 @@ def snowflake(thing: Any, what: str) -> str:
 
 
 def items(given: Any, what: str) -> Iterable[Any]:
-    """What may be iterated as a list. A text or a mapping may be, too, but was not meant so."""
+    """Something to iterate like a list. Strings and mappings can be iterated too, but are a mistake here."""
     if isinstance(given, (str, bytes, bytearray, Mapping)) or not isinstance(given, Iterable):
         raise Slip(f"{what}, not {shown(given)}")  # pyright: ignore[reportUnknownArgumentType]
     found: Iterable[Any] = given  # pyright: ignore[reportUnknownVariableType]
@@ -57,7 +57,7 @@ def items(given: Any, what: str) -> Iterable[Any]:
 
 
 def shown(thing: Any) -> str:
-    """For a message: the kind of thing, and a little of it."""
+    """For a message: the beginning of the value, and its type."""
     if thing is None:
         return "None"
     text = repr(thing)
@@ -65,7 +65,7 @@ def shown(thing: Any) -> str:
 
 
 def fields(guild: SourceGuild) -> Json:
-    """What the library knows of a guild."""
+    """What the library knows about a guild."""
     return {
         "id": str(guild.id),
         "name": well_formed(guild.name)[:NAME_CHARACTERS],
@@ -91,13 +91,13 @@ def member(guild: int, user: int, roles: tuple[int, ...] | None) -> bytes:
 
 
 def subscription(entry: Any) -> bytes:
-    """A mapping like in the feed, or an object with those attributes."""
+    """A mapping in the feed's format, or an object with the same attributes."""
     userid, slots, guilds, active_until = (_field(entry, name) for name in ("userid", "slots", "guilds", "active_until"))
     try:
         slots = operator.index(slots)
     except TypeError:
         raise Slip(f"`slots` of a subscription must be a whole number, not {shown(slots)}") from None
-    named = items(guilds, "`guilds` of a subscription must be a list of ids")
+    named = items(guilds, "`guilds` of a subscription must be a list of IDs")
     line: Json = {
         "userid": snowflake(userid, "`userid` of a subscription"),
         "slots": slots,
@@ -134,12 +134,12 @@ def _epoch(moment: Any) -> float | None:
     if moment is None or (isinstance(moment, (int, float)) and not isinstance(moment, bool) and math.isfinite(moment)):
         return moment
     raise Slip(
-        f"`active_until` of a subscription must be a datetime, epoch seconds, or None for no end, not {shown(moment)}"
+        f"`active_until` of a subscription must be a datetime, epoch seconds, or None if it never ends, not {shown(moment)}"
     )
 
 
 def user(person: Any) -> Json:
-    """A person in the words of the feed: a mapping, or a user or member object of a library."""
+    """A person in the feed's format, from a mapping or a library's user or member object."""
     if isinstance(person, Mapping):
         given: Mapping[str, Any] = person  # pyright: ignore[reportUnknownVariableType]
         return {**given, "id": str(identity(given["id"]))}
@@ -156,7 +156,7 @@ def user(person: Any) -> Json:
 
 
 def about(line: bytes) -> str:
-    """What a line is about, for a log: its type and id, never its text."""
+    """What a line is about, for the log: its type and ID, never its text."""
     found = json.loads(line)
     if "userid" in found:
         return f"the subscription of user {found['userid']}"
@@ -166,5 +166,5 @@ def about(line: bytes) -> str:
 
 
 def without_secrets(url: str) -> str:
-    """An address for a log."""
+    """An address for the log."""
     return re.sub(r"//[^/@]*@", "//", url).rstrip("/")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ._limits import Limits
 
 FIELDS, ASK, WHOLE = 1, 2, 4
-"""What is to be sent of a guild: the library's fields; everything if the callbacks say something new; everything."""
+"""What to send about a guild: the library's fields; everything if the callbacks say something new; everything."""
 
 
 @dataclass(eq=False)
@@ -17,7 +17,7 @@ class GuildMark:
     guild: int
     what: int = 0
     gone: bool = False
-    """`guild_gone` is to be sent, before anything else of the guild."""
+    """Send `guild_gone` before anything else about the guild."""
 
 
 @dataclass(eq=False)
@@ -25,16 +25,16 @@ class MemberMark:
     guild: int
     user: int
     roles: tuple[int, ...] | None
-    """`None`: the member is gone."""
+    """`None` if the member is gone."""
     left: bool = False
-    """The member is gone, or was before this mark. A snapshot without staff does not say that, so the mark outlives it."""
+    """The member is gone, or was before this mark. A snapshot without staff doesn't include that, so the mark outlives it."""
 
 
 Mark = GuildMark | MemberMark
 
 
 class Marks:
-    """The changes in the order in which they came. A newer mark of the same guild or member replaces the older one, at the end."""
+    """The changes in the order they arrived. A newer mark of the same guild or member replaces the older one and goes to the end."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -42,10 +42,10 @@ class Marks:
         self._members: dict[int, dict[int, MemberMark]] = {}
         self._order: dict[tuple[int, int | None], Mark] = {}
         self._held: dict[tuple[int, int], MemberMark] = {}
-        """Members who have left a guild whose shard is not sent yet: they wait for its snapshot."""
+        """Members who left a guild whose shard hasn't been sent yet: they wait for its snapshot."""
         self._line_sent: dict[int, float] = {}
         self._due: dict[int, tuple[float, int]] = {}
-        """Guilds that are to be looked at later: when, and what for."""
+        """Guilds to check later: when, and for what."""
         self._agenda: list[tuple[float, int]] = []
 
     def __len__(self) -> int:
@@ -58,7 +58,7 @@ class Marks:
 
     @property
     def is_full(self) -> bool:
-        """More wait than may."""
+        """More changes are waiting than allowed."""
         return self.waiting > self._limits.changes
 
     # Marking
@@ -90,7 +90,7 @@ class Marks:
         self._append(MemberMark(guild, user, roles, left))
 
     def hold_member(self, guild: int, user: int, roles: tuple[int, ...] | None) -> None:
-        """Like `member`, of a shard that is not sent yet. Only who has left, or what replaces that, is worth a mark."""
+        """Like `member`, for a shard that hasn't been sent yet. Only members who left, or what replaces that, need a mark."""
         replaced = self._take_member(guild, user)
         if roles is None or (replaced is not None and replaced.left):
             self._held[guild, user] = MemberMark(guild, user, roles, left=True)
@@ -125,7 +125,7 @@ class Marks:
     # Sending
 
     def take(self) -> Mark | None:
-        """The oldest mark, which is then no longer one."""
+        """Removes and returns the oldest mark."""
         if not self._order:
             return None
         mark = self._order.pop(next(iter(self._order)))
@@ -138,7 +138,7 @@ class Marks:
             waiting.clear()
 
     def drop(self, concerned: Callable[[int], bool]) -> None:
-        """Drops the marks of guilds that will be sent whole. Who has left them is held until then."""
+        """Drops the marks of guilds that will be sent as a whole. Members who left are kept until then."""
         for key, mark in list(self._order.items()):
             if concerned(mark.guild):
                 del self._order[key]
@@ -149,13 +149,13 @@ class Marks:
             del self._due[guild]
 
     def begin(self, concerned: Callable[[int], bool]) -> None:
-        """These guilds are sent whole now, and marked again. Who has left them is sent after that."""
+        """These guilds are being sent as a whole, so changes are marked again. Members who left are sent after that."""
         self.drop(concerned)
         for key in [key for key in self._held if concerned(key[0])]:
             self._append(self._held.pop(key))
 
     def departures(self, guild: int) -> list[MemberMark]:
-        """The waiting marks of members who have left a guild."""
+        """The waiting marks of members who left a guild."""
         return [mark for mark in self._members.get(guild, {}).values() if mark.left]
 
     def discard(self, mark: MemberMark) -> None:
@@ -163,7 +163,7 @@ class Marks:
         if self._order.get((mark.guild, mark.user)) is mark:
             self._take_member(mark.guild, mark.user)
 
-    # What is to be looked at later
+    # What to check later
 
     def count_changed(self, guild: int, now: float) -> bool:
         """The member count of a guild has changed. It is sent when the guild's last line is old enough. False if it was due anyway."""
@@ -177,7 +177,7 @@ class Marks:
         return True
 
     def ask_later(self, guild: int, when: float) -> None:
-        """The guild's callbacks are asked again."""
+        """The guild's callbacks are called again."""
         self._schedule(guild, when, ASK)
 
     def _schedule(self, guild: int, when: float, what: int) -> None:
@@ -188,7 +188,7 @@ class Marks:
         heapq.heappush(self._agenda, (when, guild))
 
     def line_sent(self, guild: int, now: float) -> None:
-        """A line with the guild's fields was made, which says the member count, too."""
+        """A line with the guild's fields, including its member count, was built."""
         self._line_sent[guild] = now
         known = self._due.get(guild)
         if known is not None and known[1] & ASK:
@@ -206,7 +206,7 @@ class Marks:
         return None
 
     def ripen(self, now: float) -> None:
-        """What is due becomes marks, behind all others."""
+        """Turns what is due into marks, after all others."""
         while (when := self.next_due()) is not None and when <= now:
             _, guild = heapq.heappop(self._agenda)
             _, what = self._due.pop(guild)

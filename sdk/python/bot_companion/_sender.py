@@ -23,12 +23,12 @@ from ._transport import Answer, Channel, Failure, retry_delay
 class Line:
     text: bytes
     entry: Entry | None = None
-    """The feedback that it carries."""
+    """The feedback it contains."""
     team: bool = False
 
 
 class Wait(Exception):
-    """Nothing failed, but going on at once would be of no use: wait like after so many failures."""
+    """Nothing failed, but continuing immediately would be pointless: waits as after this many failures."""
 
     def __init__(self, failures: int | None = None) -> None:
         super().__init__()
@@ -63,13 +63,13 @@ class Sender:
 
         self._next = 1
         self._batch: list[Line] = []
-        """Numbered lines, from `next` on, whose fate is not known."""
+        """Numbered lines, starting at `next`, whose outcome isn't known."""
         self._doubtful = False
         self._subscriptions_stale = self._team_stale = False
         self._subscriptions_sent: list[bytes] | None = None
         self._subscriptions_refused: set[bytes] = set()
         self._subscriptions_given_up: list[bytes] | None = None
-        """An answer of the callback of which too much is refused. It is not sent again."""
+        """A callback's answer with too many refused entries. It is not sent again."""
         self._team_sent: bytes | None = None
         self._refused = Refused()
         self._resyncs_in_a_row = 0
@@ -77,10 +77,10 @@ class Sender:
         self._busy = False
         self._connected = False
         self.when_connected: Callable[[], None] = lambda: None
-        """Called when every own shard has been sent for the first time."""
+        """Called when all of this process's shards have been sent for the first time."""
 
         self._since: float | None = None
-        """When the first of the changes that wait came."""
+        """When the first waiting change arrived."""
         self._wake = asyncio.Event()
         self._closing = asyncio.Event()
         self._timers: set[asyncio.TimerHandle] = set()
@@ -92,7 +92,7 @@ class Sender:
         return self._refused
 
     def ready(self, shard: int) -> None:
-        """A shard is to be sent whole."""
+        """A shard has to be sent as a whole."""
         self._shards.ready(shard)
         if shard == 0:
             self._forget_sent()
@@ -101,7 +101,7 @@ class Sender:
     def change(self) -> None:
         """A mark or feedback was added."""
         if self._marks.is_full:
-            self._status.warn("too many changes wait; all guilds are sent again instead", once="changes")
+            self._status.warn("too many changes are waiting; all guilds are sent again instead", once="changes")
             self._marks.clear()
             self.resync()
             return
@@ -131,7 +131,7 @@ class Sender:
         self._wake.set()
 
     def resync(self) -> None:
-        """Drops what waits; every own shard is sent whole. The batch stays, as its numbers may have been taken, and so does feedback."""
+        """Drops what is waiting and sends every shard as a whole. The batch stays, because its numbers may have been used, and so does feedback."""
         self._status.counters["resyncs"] += 1
         self._resyncs += 1
         self._doubtful = False
@@ -148,7 +148,7 @@ class Sender:
         self.subscriptions_changed()
         self.team_changed()
 
-    # What waits
+    # What is waiting
 
     @property
     def waiting_changes(self) -> int:
@@ -162,7 +162,7 @@ class Sender:
         return [line.entry for line in self._batch if line.entry is not None]
 
     def has_work(self) -> bool:
-        """Something is to be sent, now or after the time in which changes gather."""
+        """There is something to send, now or after `gather_time`."""
         return bool(
             self._batch
             or self._changes
@@ -179,7 +179,7 @@ class Sender:
     # The loop
 
     def close(self) -> None:
-        """Makes `run` send what waits, and return."""
+        """Makes `run` send what is waiting, and return."""
         self._closing.set()
         self._wake.set()
         for timer in self._timers:
@@ -224,7 +224,7 @@ class Sender:
             closing.cancel()
 
     async def _until_work(self) -> None:
-        """Waits until something is to be sent, and has gathered."""
+        """Waits until there is something to send and `gather_time` has passed."""
         loop = asyncio.get_running_loop()
         self._since = None
         if self.has_work():
@@ -255,7 +255,7 @@ class Sender:
         )
 
     async def _step(self) -> bool:
-        """Does the first thing that is to be done. False if there is nothing."""
+        """Does the first thing on the list. False if there is nothing to do."""
         stale = self._shards.lowest_stale()
         if self._batch:
             await self._send_batch()
@@ -274,7 +274,7 @@ class Sender:
     # Snapshots
 
     async def _send_snapshot(self, shard: int) -> None:
-        # Never 1: a service that lost everything expects 1, and must find a gap in whatever comes after a snapshot.
+        # Never 1: a service that lost everything expects 1, and has to find a gap in whatever comes after a snapshot.
         number = max(self._next, 2)
         self._shards.begin(shard)
         self._marks.begin(self._shards.is_of(shard))
@@ -316,7 +316,7 @@ class Sender:
     def _refuse_guild(self, guild: int, answer: Answer) -> None:
         self._status.counters["lines_refused"] += 1
         if self._refused.add(guild):
-            self._status.warn(f"the service refuses guild {guild}: {answer.reason}; it stays there as it is until it changes")
+            self._status.warn(f"the service refuses guild {guild}: {answer.reason}; it stays as it was until it changes")
 
     # Subscriptions
 
@@ -367,8 +367,8 @@ class Sender:
     def _give_up_subscriptions(self, lines: list[bytes]) -> None:
         self._subscriptions_given_up = lines
         message = (
-            f"more than {self._limits.refused_subscriptions} subscriptions are refused; what the service has stays there, "
-            "and none are sent until the callback `subscriptions` gives others"
+            f"more than {self._limits.refused_subscriptions} subscriptions are refused; the service keeps what it has, "
+            "and none are sent until the callback `subscriptions` returns something else"
         )
         self._status.warn(message, once="refused subscriptions")
 
@@ -389,7 +389,7 @@ class Sender:
     # Events
 
     async def _probe(self) -> None:
-        """An events request without lines: the service says whether it still has everything."""
+        """Sends an events request without lines: the response says whether the service still has everything."""
         answer = await self._channel.send("POST", "/bot/events", [], self._next, lambda answer: answer.status == 409)
         self._doubtful = False
         if answer.status == 409:
@@ -398,7 +398,7 @@ class Sender:
             self._resyncs_in_a_row = 0
 
     def _gap(self, after: int, answer: Answer) -> None:
-        """The service lacks events, or a snapshot. The numbers up to `after` may be taken."""
+        """The service lacks events or a snapshot. The numbers up to `after` may have been used."""
         self._next = max(after, answer.next) if self._shards.any_ready else answer.next
         self.resync()
         self._resyncs_in_a_row += 1
@@ -406,7 +406,7 @@ class Sender:
             raise Wait(self._resyncs_in_a_row - 1)
 
     async def _make_batch(self) -> bool:
-        """Makes a batch of what waits: the team, feedback, changes, due member counts. False if there is nothing."""
+        """Makes a batch of what is waiting: the team, feedback, changes, due member counts. False if there is nothing."""
         started = self._resyncs
         team = await self._team_line()
         lines, size = self._limits.batch_lines, self._limits.batch_bytes
@@ -471,11 +471,11 @@ class Sender:
         if line.entry is not None:
             self._feedback.refused(line.entry, answer.reason)
         elif line.team:
-            # The same team would be refused again.
+            # The service would refuse the same team again.
             self._team_sent = line.text
 
     def _halve(self, answer: Answer) -> None:
-        """The batch is too large, or something in it is refused that the answer does not name."""
+        """The batch is too large, or the service refused something in it without saying what."""
         if len(self._batch) == 1:
             self._drop(0, answer)
             return
@@ -489,7 +489,7 @@ class Sender:
     # Refresh
 
     async def refresh(self) -> None:
-        """Now and then a look at whether the service still has everything, and what the callbacks say."""
+        """Regularly checks whether the service still has everything, and what the callbacks say."""
         while True:
             await asyncio.sleep(self._limits.refresh_interval)
             self.service_is_back()

@@ -1,4 +1,4 @@
-"""The address and the key: where they come from, and whether they can be right."""
+"""The address and the key: where they come from, and whether they are valid."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._lines import without_secrets
 
 
 class SettingError(Exception):
-    """What is wrong with a setting, and what to do. Never contains the key."""
+    """Says what is wrong with a setting and what to do. Never contains the key."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Settings:
 def read(
     url: str | None, key: str | None, spool: str | None = None, environment: Mapping[str, str] | None = None
 ) -> Settings:
-    """The settings, from arguments or else the environment. `SettingError` if they cannot be right."""
+    """The settings, from arguments or else the environment. Raises `SettingError` if they are invalid."""
     environment = os.environ if environment is None else environment
     return Settings(
         check_url(*_find(url, "url", "COMPANION_URL", environment)),
@@ -41,9 +41,9 @@ def _find(argument: str | None, name: str, variable: str, environment: Mapping[s
 
 def check_url(url: str, where: str) -> str:
     if not url.strip():
-        raise SettingError(f"{where} is empty or not set: give the address of the service, such as http://127.0.0.1:8080")
+        raise SettingError(f"{where} is empty or not set: set it to the service's address, for example http://127.0.0.1:8080")
     if url != url.strip() or re.search(r"\s", url):
-        raise SettingError(f"{where} has blanks or line breaks in it: remove them")
+        raise SettingError(f"{where} has spaces or line breaks in it: remove them")
     shown = without_secrets(url)
     scheme, separator, rest = url.partition("://")
     if not separator:
@@ -51,17 +51,17 @@ def check_url(url: str, where: str) -> str:
     if scheme.lower() not in ("http", "https"):
         raise SettingError(f"{where} begins with {scheme}://: it must begin with https:// or http://")
     if "@" in rest.partition("/")[0]:
-        raise SettingError(f"{where} has a name or password in it: remove it, the service asks for the bot key only")
+        raise SettingError(f"{where} has a username or password in it: remove it, the service only needs the bot key")
     if not re.match(r"(\[[0-9A-Fa-f:.]+\]|[^/:@?#\[\]]+)(:\d{1,5})?(/[^?#]*)?$", rest):
-        raise SettingError(f"{where} is not an address ({shown}): give scheme, host and port, such as http://127.0.0.1:8080")
+        raise SettingError(f"{where} is not an address ({shown}): write scheme, host and port, like http://127.0.0.1:8080")
     return url
 
 
 def check_key(key: str, where: str) -> str:
     if not key.strip():
-        raise SettingError(f"{where} is empty or not set: the operator makes a key with `bot-companion key create --label …`")
+        raise SettingError(f"{where} is empty or not set: the operator creates a key with `bot-companion key create --label …`")
     if key != key.strip():
-        raise SettingError(f"{where} has a blank or a line break at its beginning or end: remove it (a secret file often ends with one)")
+        raise SettingError(f"{where} has a space or a line break at its beginning or end: remove it (a secret file often ends with one)")
     if not re.fullmatch(r"[\x21-\x7e]+", key):
-        raise SettingError(f"{where} has characters in it that no key has: copy it again, it is `bck_` with letters and digits")
+        raise SettingError(f"{where} has characters that no key has: copy it again, it is `bck_` followed by letters and digits")
     return key

@@ -1,6 +1,6 @@
-"""SIGTERM: by default it ends a process at once, and what waits is lost. Here the companions close first.
+"""SIGTERM: by default it ends a process immediately, and what is waiting is lost. Here, the companions close first.
 
-Only a process that does not handle SIGTERM itself gets this. It then ends as SIGTERM would have ended it, a few seconds later at most.
+This only applies if the process doesn't handle SIGTERM itself. It then ends as it would have on SIGTERM, at most a few seconds later.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _watched: dict[Companion, asyncio.AbstractEventLoop] = {}
 
 
 def watch(companion: Companion) -> None:
-    """Needs a running event loop. Does nothing if someone handles SIGTERM, or outside of the main thread."""
+    """Needs a running event loop. Does nothing if SIGTERM already has a handler, or outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         return
     current = signal.getsignal(signal.SIGTERM)
@@ -39,7 +39,7 @@ def unwatch(companion: Companion) -> None:
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
-    # A second SIGTERM ends the process at once.
+    # A second SIGTERM ends the process immediately.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     fallback = threading.Timer(GRACE, _end)
     fallback.daemon = True
@@ -64,6 +64,6 @@ def _close(loop: asyncio.AbstractEventLoop, companions: list[Companion], left: s
 
 def _end() -> None:
     if os.getpid() == 1:
-        # The kernel does not end the first process of a container by a signal that it does not handle.
+        # In a container, the kernel doesn't end the first process on a signal that it doesn't handle.
         os._exit(128 + signal.SIGTERM)
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Snapshots: which shards are to be sent whole, and the lines of a snapshot."""
+"""Snapshots: which shards to send as a whole, and the lines of a snapshot."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._source import Source
 
 
 class ShardState(Enum):
-    """A shard that is in none of these is unknown: the library has not said yet that all its guilds have arrived."""
+    """A shard in none of these states is unknown: the library hasn't reported yet that all its guilds have arrived."""
 
     STALE = "to be sent whole"
     SENDING = "its snapshot is under way"
@@ -23,7 +23,7 @@ class ShardState(Enum):
 
 
 class Shards:
-    """The own shards, and which guilds are theirs."""
+    """The process's shards, and their guilds."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -31,7 +31,7 @@ class Shards:
         self._states: dict[int, ShardState] = {}
         self._was_ready = False
         self._named: dict[int, set[int]] = {}
-        """Which guilds Discord has named for a shard. A library may still know others, which the bot has left unheard."""
+        """The guilds that Discord listed for a shard. A library may still have others, which the bot left while offline."""
 
     @property
     def count(self) -> int:
@@ -48,7 +48,7 @@ class Shards:
     # What the library says
 
     def count_changed(self) -> bool:
-        """Whether the number of shards is another one than before; then nothing is known of any shard."""
+        """Whether the number of shards has changed, in which case nothing is known about any shard."""
         if self.count == self._count:
             return False
         is_first, self._count = self._count == 0, self.count
@@ -74,10 +74,10 @@ class Shards:
     def guild_gone(self, guild: int) -> None:
         self._named.get(self.shard_of(guild), set()).discard(guild)
 
-    # What is to be sent
+    # What to send
 
     def hears(self, guild: int) -> bool:
-        """Whether a change of this guild is marked. Not if a snapshot will say it, and not if the shard is not an own one."""
+        """Whether to mark a change of this guild: not if a snapshot will include it, or if the shard belongs to another process."""
         return self._states.get(self.shard_of(guild)) in (ShardState.SENDING, ShardState.SENT)
 
     def is_own(self, guild: int) -> bool:
@@ -88,7 +88,7 @@ class Shards:
 
     @property
     def was_ready(self) -> bool:
-        """A shard has been ready, though none may be now."""
+        """Whether any shard has ever been ready, even if none is now."""
         return self._was_ready
 
     @property
@@ -118,7 +118,7 @@ class Shards:
             self._states[shard] = ShardState.SENT if sent else ShardState.STALE
 
     def guilds(self, shard: int) -> list[int]:
-        """The shard's guilds: those that the library knows, in its order, then those that it should know."""
+        """The shard's guilds: those in the library, in its order, then those that it should have."""
         named, count = self._named.get(shard), self.count
         known = [guild for guild in self._source.guild_ids() if (guild >> 22) % count == shard]
         if named is None:
@@ -131,7 +131,7 @@ class Shards:
         return named is None or guild in named
 
     def guild_count(self) -> int:
-        """How many guilds the own shards have, as far as the library knows them."""
+        """How many guilds the process's shards have, as far as the library knows."""
         count, own = self.count, set(self._source.own_shards())
         unnamed = own.difference(self._named)
         listed = sum((guild >> 22) % count in unnamed for guild in self._source.guild_ids()) if unnamed else 0
@@ -139,13 +139,13 @@ class Shards:
 
 
 class Refused:
-    """Guilds that the service does not take: sent as unavailable, and if even that is refused left out, until they change."""
+    """Guilds that the service refuses. Until they change, they are sent as unavailable or, if even that is refused, left out."""
 
     def __init__(self) -> None:
         self._guilds: dict[int, int] = {}
 
     def add(self, guild: int) -> bool:
-        """True if that is new, and so worth a log line."""
+        """True if it's new and so worth a log line."""
         times = self._guilds[guild] = self._guilds.get(guild, 0) + 1
         return times == 1
 
@@ -157,7 +157,7 @@ class Refused:
 
 
 class Snapshot:
-    """The lines of one snapshot, made while they are sent."""
+    """The lines of one snapshot, built while they are sent."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class Snapshot:
         self.sent = array("Q")
         """The guilds of the lines."""
         self.covered: list[MemberMark] = []
-        """Marks that are needless when the snapshot has arrived: its staff says the same."""
+        """Marks that are unnecessary once the snapshot has arrived, because its staff includes them."""
 
     async def lines(self) -> AsyncIterator[bytes]:
         pace = Pace(self._slice)
@@ -193,7 +193,7 @@ class Snapshot:
         if self._refused.times(guild):
             return guild, _lines.unavailable(guild)
         if not self._shards.is_here(guild):
-            return guild, None  # it was left while the snapshot was made
+            return guild, None  # the bot left it while the snapshot was being built
         line, covered = await self._describe(guild)
         self.covered += covered
         return guild, line

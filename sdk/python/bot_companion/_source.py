@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 Json = dict[str, Any]
 Member = tuple[int, Iterable[int]]
-"""A user's id, and the ids of the roles that the user holds."""
+"""A user's ID, and the IDs of the user's roles."""
 
 
 @dataclass(frozen=True)
@@ -20,15 +20,15 @@ class SourceGuild:
     members: int
     unavailable: bool
     raw: Any
-    """The library's own object, which the callbacks get."""
+    """The library's own object, which the callbacks receive."""
 
 
 class ListingRefused(Exception):
-    """Discord does not let this bot list members (401 or 403): trying again is of no use."""
+    """Discord doesn't let this bot list members (401 or 403): retrying is pointless."""
 
 
 class ListingLimited(Exception):
-    """Discord limits the bot (429), and the library has not asked again by itself."""
+    """Discord rate limits the bot (429), and the library hasn't retried on its own."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"limited for {seconds:g} s")
@@ -47,25 +47,25 @@ class Source(Protocol):
     def shard_count(self) -> int: ...
 
     def own_shards(self) -> Sequence[int]:
-        """The shards of this process, in ascending order; none as long as the library does not know them."""
+        """The shards of this process, in ascending order; none until the library knows them."""
         ...
 
     def shard_health(self) -> list[Json]:
-        """Of each own shard that has been started: `id`, `sent_ms_ago`, `acknowledged_ms_ago`, `latency`."""
+        """For each of the process's started shards: `id`, `sent_ms_ago`, `acknowledged_ms_ago`, `latency`."""
         ...
 
     def guild_ids(self) -> Iterable[int]:
-        """All guilds that the library knows, in its order, unavailable ones included."""
+        """All guilds that the library knows, in its order, including unavailable ones."""
         ...
 
     def guild(self, guild: int) -> SourceGuild | None: ...
 
     def cached_members(self, guild: int) -> Iterable[Member] | None:
-        """All members of a guild, or `None` if the library's cache does not have every one."""
+        """All members of a guild, or `None` if the library's cache doesn't have all of them."""
         ...
 
     def has_members_intent(self) -> bool: ...
 
     async def member_page(self, guild: int, after: int) -> tuple[Sequence[Member], int | None]:
-        """The members whose ids follow `after`, and where the next page begins (`None`: this was the last). May raise anything."""
+        """The members with IDs above `after`, and where the next page starts (`None` if this was the last). May raise anything."""
         ...

@@ -1,7 +1,7 @@
-"""The spool: a file that keeps feedback until the service has taken it, through crashes and restarts of the bot.
+"""The spool: a file that keeps feedback until the service has it, across crashes and restarts of the bot.
 
-It is a log of JSON lines: `{"add": 7, "line": {…}}` for an entry, `{"done": 7}` when the service has acknowledged or refused it.
-What is written survives the end of the process, however it ends; a power failure may take the last seconds.
+It is a log of JSON lines: `{"add": 7, "line": {…}}` for an entry, `{"done": 7}` once the service has accepted or refused it.
+What is written survives the process, however it ends; a power failure may lose the last few seconds.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Spool:
             self._read()
         except (OSError, ValueError) as error:
             self.close()
-            status.warn(f"the spool {path} is not used: {describe(error)}; feedback that waits is lost when the bot ends")
+            status.warn(f"the spool {path} is not used: {describe(error)}; waiting feedback is lost when the bot ends")
 
     def _open(self) -> int:
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o600)
         try:
             os.fchmod(file, 0o600)
             _lock(file)
-            # Another process may have replaced the file while this one waited to open it.
+            # Another process may have replaced the file while this one was waiting to open it.
             if os.fstat(file).st_ino != os.stat(self._path).st_ino:
                 raise OSError("it is in use by another process")
         except BaseException:
@@ -63,7 +63,7 @@ class Spool:
                     else:
                         self._entries.pop(int(record["done"]), None)
                 except (ValueError, KeyError, TypeError):
-                    continue  # the end of a line that was cut when the process died
+                    continue  # the end of a line that was cut off when the process died
         for number in list(self._entries)[self._limit :]:
             del self._entries[number]
         self._compact()
@@ -73,7 +73,7 @@ class Spool:
         return iter(list(self._entries.items()))
 
     def add(self, line: bytes) -> int | None:
-        """Keeps a line; its number, or `None` if that did not work."""
+        """Saves a line. Returns its number, or `None` if that failed."""
         if self._file is None:
             return None
         number = self._next
@@ -98,12 +98,12 @@ class Spool:
             self._records += 1
             return True
         except OSError as error:
-            message = f"the spool {self._path} cannot be written: {describe(error)}; feedback that waits is lost when the bot ends"
+            message = f"the spool {self._path} cannot be written: {describe(error)}; waiting feedback is lost when the bot ends"
             self._status.warn(message, once="spool")
             return False
 
     def _compact(self) -> None:
-        """Leaves only what still waits in the file."""
+        """Rewrites the file with only what is still waiting."""
         assert self._file is not None
         if not self._entries:
             os.ftruncate(self._file, 0)
@@ -111,7 +111,7 @@ class Spool:
             return
         if self._records == len(self._entries):
             return
-        # A new file in place of the old one: a crash leaves one of the two.
+        # A new file replaces the old one, so a crash leaves one of the two intact.
         fresh = self._path + ".new"
         file = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o600)
         try:
@@ -132,7 +132,7 @@ class Spool:
 
 
 def check(path: str) -> str | None:
-    """Why a file cannot be used as a spool, or `None`. Leaves no file behind."""
+    """Why a file can't be used as a spool, or `None` if it can. Leaves no file behind."""
     existed = os.path.exists(path)
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)

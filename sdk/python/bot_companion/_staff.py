@@ -1,4 +1,4 @@
-"""Staff: who holds a granting role, and whether that is completely known. What is not completely known is never sent."""
+"""Staff: who has a granting role, and whether that is completely known. An incomplete list is never sent."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ._source import ListingLimited, ListingRefused, Member, Source
 from ._status import Status, describe
 
 STAFF = 10_000
-"""At most so many of a guild are sent."""
+"""The most staff to send per guild."""
 
 People = dict[int, tuple[int, ...]]
-"""Users, and which granting roles they hold."""
+"""Users, and their granting roles."""
 
 
 class Known:
-    """The whole staff of a guild, for these granting roles."""
+    """The complete staff of a guild, for these granting roles."""
 
     def __init__(self, roles: frozenset[int], people: People, listed: bool) -> None:
         self.roles = roles
@@ -45,7 +45,7 @@ class Staff:
         self._completed = completed
         self._known: dict[int, Known] = {}
         self._meanwhile: dict[int, list[dict[int, Member | None]]] = {}
-        """Events of members that arrive while the guild's members are read: they are newer than what is read."""
+        """Member events that arrive while the guild's members are being read, and so are newer."""
         self._queue: dict[int, None] = {}
         self._failures: dict[int, int] = {}
         self._retries: dict[int, asyncio.TimerHandle] = {}
@@ -57,7 +57,7 @@ class Staff:
         return sum(len(known.people) for known in list(self._known.values()))
 
     async def of(self, guild: int, granting: frozenset[int]) -> People | None:
-        """The staff, or `None` if it is not completely known; then the members are listed."""
+        """The staff, or `None` if it isn't completely known, in which case the members are listed."""
         roles = granting - {guild}
         if not roles:
             self._known[guild] = Known(roles, {}, listed=False)
@@ -98,7 +98,7 @@ class Staff:
         return meanwhile
 
     def _end(self, guild: int, meanwhile: dict[int, Member | None]) -> None:
-        # By identity: two that are empty are equal.
+        # By identity, because two empty ones are equal.
         rest = [one for one in self._meanwhile.get(guild, []) if one is not meanwhile]
         if rest:
             self._meanwhile[guild] = rest
@@ -115,7 +115,7 @@ class Staff:
     # Events
 
     def member(self, guild: int, user: int, roles: Iterable[int]) -> tuple[tuple[int, ...], bool]:
-        """A member has joined or has other roles now. The granting ones, and whether they matter: they differ from what is known."""
+        """A member joined, or their roles changed. Returns the granting roles, and whether they differ from what is known."""
         roles = tuple(roles)
         for meanwhile in self._meanwhile.get(guild, ()):
             meanwhile[user] = (user, roles)
@@ -140,7 +140,7 @@ class Staff:
             known.people.pop(user, None)
 
     def role_gone(self, guild: int, role: int) -> None:
-        """Nobody holds a role that was deleted."""
+        """Removes a deleted role from everyone."""
         known = self._known.get(guild)
         if known is not None:
             held = {user: tuple(one for one in roles if one != role) for user, roles in known.people.items()}
@@ -150,7 +150,7 @@ class Staff:
         self._forget(lambda one: one == guild)
 
     def session(self, is_of_shard: Callable[[int], bool]) -> None:
-        """A new session: members may have come and gone unheard. Listings are allowed again."""
+        """A new session: members may have joined or left without an event. Listings are allowed again."""
         self._refused = False
         self._forget(is_of_shard)
 
@@ -170,7 +170,7 @@ class Staff:
         if self._refused or under_way or guild in self._queue or guild in self._retries:
             return
         if not self._source.has_members_intent():
-            self._refuse("it is not among the client's intents")
+            self._refuse("it is not one of the client's intents")
             return
         self._queue[guild] = None
         self._wake.set()
@@ -182,13 +182,13 @@ class Staff:
             retry.cancel()
         self._retries.clear()
         message = (
-            f"the client lacks the intent GUILD_MEMBERS (members): {reason}; who is staff cannot be told, and stays in the service "
-            "as it is. Switch on the Server Members Intent in Discord's developer portal, and set `intents.members = True`"
+            f"the client lacks the intent GUILD_MEMBERS (members): {reason}; staff cannot be found, so the service keeps what it "
+            "has. Turn on the Server Members Intent in Discord's developer portal, and set `intents.members = True`"
         )
         self._status.warn(message, once="intent")
 
     async def run(self) -> None:
-        """Lists the members of the guilds that wait for it, one guild at a time."""
+        """Lists the members of the waiting guilds, one guild at a time."""
         try:
             while True:
                 self._wake.clear()
@@ -253,15 +253,15 @@ class Staff:
             except ListingRefused:
                 raise
             except Exception:
-                # The library waits too long for the end of a limit, or fails on one (nextcord 2.6, if it names no bucket).
+                # The library waits too long for a rate limit to end, or fails on one (nextcord 2.6, if it has no bucket).
                 if self._budget.times_limited == limits:
                     raise
 
     def _failed(self, guild: int, error: Exception) -> None:
         self._status.counters["listing_failures"] += 1
         stalled = isinstance(error, TimeoutError)
-        reason = f"nothing came for {self._limits.stall_timeout:g} s" if stalled else describe(error)
-        message = f"the members of guild {guild} cannot be listed: {reason}; its staff stays in the service as it is, trying again"
+        reason = f"no response for {self._limits.stall_timeout:g} s" if stalled else describe(error)
+        message = f"the members of guild {guild} cannot be listed: {reason}; the service keeps its staff as it is, retrying"
         self._status.warn(message, once="listing")
         failures = self._failures[guild] = self._failures.get(guild, 0) + 1
         delay = min(self._limits.longest_listing_retry, self._limits.listing_retry * 2.0 ** min(failures - 1, 32))
@@ -273,13 +273,13 @@ class Staff:
 
 
 def holding(held: Iterable[int], roles: frozenset[int]) -> tuple[int, ...]:
-    """Which of the roles are held, in ascending order."""
+    """Which of the granting roles a member has, in ascending order."""
     found = roles.intersection(held)
     return tuple(sorted(found)) if found else ()
 
 
 def settle(people: People, roles: frozenset[int], meanwhile: dict[int, Member | None]) -> None:
-    """Events that arrived while the members were read win."""
+    """Events that arrived while the members were being read take precedence."""
     for user, member in meanwhile.items():
         people.pop(user, None)
         if member is not None and (found := holding(member[1], roles)):

@@ -16,10 +16,10 @@ Event = Literal["synced", "error"]
 Handler = Callable[..., Any]
 
 FORMAT = logging.Formatter("[{asctime}] [{levelname:<8}] {name}: {message}", "%Y-%m-%d %H:%M:%S", style="{")
-"""As discord.py writes its own lines."""
+"""The format of discord.py's own lines."""
 
 SAID = 10_000
-"""How many things that were said once are remembered."""
+"""How many one-time lines are remembered."""
 
 
 class Waiting(TypedDict):
@@ -58,8 +58,8 @@ class StatusReport(TypedDict):
 
 
 def write(level: int, message: str, trace: BaseException | None = None) -> None:
-    """Logs a line. In a program that has not set up logging it goes to stderr, so that a developer sees that it works; Python itself would
-    show warnings only. The moment logging is set up, that decides."""
+    """Logs a line. If the program hasn't set up logging, it goes to stderr, so that a developer sees that it works; Python itself would
+    only show warnings. Once logging is set up, that decides."""
     if log.hasHandlers():
         log.log(level, "%s", message, exc_info=trace)
     elif level >= (log.level or logging.INFO) and not log.disabled and level > logging.root.manager.disable:
@@ -79,7 +79,7 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def call_in(loop: asyncio.AbstractEventLoop, action: Callable[..., Any], *args: Any) -> None:
-    """Calls a function in a loop, from any thread. A loop that has been closed calls nothing any more."""
+    """Calls a function in an event loop, from any thread. Does nothing if the loop is closed."""
     if loop is running_loop():
         action(*args)
         return
@@ -90,7 +90,7 @@ def call_in(loop: asyncio.AbstractEventLoop, action: Callable[..., Any], *args: 
 class Status:
     def __init__(self) -> None:
         self.loop: asyncio.AbstractEventLoop | None = None
-        """Where handlers are called, if it has been started."""
+        """The event loop for handlers, once it has started."""
         self.counters = cast(Counters, {name: 0 for name in Counters.__annotations__})
         self.last_error: str | None = None
         self._said: dict[Hashable, None] = {}
@@ -127,9 +127,9 @@ class Status:
             self._handler_failed(event, error)
 
     def _handler_failed(self, event: str, error: Exception) -> None:
-        # Not as an event: a handler of errors that fails would call itself.
+        # Not as an event: a failing error handler would call itself.
         if self._is_first(("handler", event)):
-            write(logging.WARNING, f"a handler of the event {event!r} failed", error)
+            write(logging.WARNING, f"a handler for the event {event!r} failed", error)
 
     # Log lines
 
@@ -137,7 +137,7 @@ class Status:
         write(logging.INFO, message)
 
     def warn(self, message: str, *, once: Hashable = None, trace: BaseException | None = None) -> None:
-        """Logs a warning; with `once` only the first of its kind."""
+        """Logs a warning; with `once`, only the first of its kind."""
         self._say(logging.WARNING, message, once, trace)
 
     def error(self, message: str, *, once: Hashable = None, trace: BaseException | None = None) -> None:
@@ -145,7 +145,7 @@ class Status:
 
     def fault(self, where: str, error: BaseException) -> None:
         """A bug in this package, or an object that the library changed."""
-        message = f"a fault in this package ({where}): {describe(error)}; please report it, the bot is not affected"
+        message = f"a bug in this package ({where}): {describe(error)}; please report it, the bot is not affected"
         self.error(message, once=("fault", where), trace=error)
 
     def _say(self, level: int, message: str, once: Hashable, trace: BaseException | None) -> None:
@@ -164,7 +164,7 @@ class Status:
         return True
 
     def forget(self, what: Hashable) -> None:
-        """Lets this be said again."""
+        """Allows this to be logged again."""
         self._said.pop(what, None)
 
     # Outages
@@ -174,21 +174,21 @@ class Status:
         return bool(self._failing)
 
     def failed(self, kind: str, reason: str, now: float, key_refused: bool) -> None:
-        """A request of this kind failed. Of an outage its first failure is logged, and its first 401."""
+        """A request of this kind failed. Logs an outage's first failure and its first 401."""
         self.counters["failures"] += 1
         first = not self._failing
         self._failing.add(kind)
         if first:
             self._failing_since, self._key_refused = now, False
         if key_refused and not self._key_refused:
-            # Nobody fixes a key while the log talks about a connection.
+            # Logged on its own: a line about the connection would hide that the key is wrong.
             self._key_refused = True
-            self.error(f"the service refuses the bot key (COMPANION_BOT_KEY): {reason}; make one with `bot-companion key create`")
+            self.error(f"the service refuses the bot key (COMPANION_BOT_KEY): {reason}; create one with `bot-companion key create`")
         elif first:
-            self.warn(f"the service cannot be reached: {reason}; trying again, the bot is not affected")
+            self.warn(f"the service cannot be reached: {reason}; retrying, the bot is not affected")
 
     def succeeded(self, kind: str, now: float) -> bool:
-        """A request of this kind was answered. True if that ends an outage, which is one of the data and the heartbeats together."""
+        """A request of this kind was answered. True if that ends an outage; data and heartbeats share one."""
         if kind not in self._failing:
             return False
         self._failing.remove(kind)

@@ -1,4 +1,4 @@
-"""The transport: one HTTP request and its answer, and what all requests have in common."""
+"""The transport: one HTTP request and its response, and what all requests have in common."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ ANSWER_BYTES = 1024 * 1024
 PLAIN_BYTES = 16 * 1024
 """Bodies up to this size are sent as they are."""
 PIECE_BYTES = 256 * 1024
-"""So many bytes of lines are compressed into one piece of a body."""
+"""How many bytes of lines to compress into one chunk of a body."""
 
-NO_SERVICE = "the answer is not from a bot-companion service (is the address right, with its path?)"
+NO_SERVICE = "the response is not from a bot-companion service (is the address right, with its path?)"
 
 
 class TransportError(Exception):
-    """No answer came, or none from a service."""
+    """There was no response, or not from a bot-companion service."""
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Answer:
 
     @property
     def line(self) -> int | None:
-        """Which line is refused, counted from 1."""
+        """Which line was refused, counted from 1."""
         line = self.data.get("line")
         return line if isinstance(line, int) and not isinstance(line, bool) and line >= 1 else None
 
@@ -53,14 +53,14 @@ class Answer:
 
 class Transport(Protocol):
     async def request(self, method: str, path: str, headers: Mapping[str, str], lines: AsyncIterator[bytes]) -> Answer:
-        """The answer, whatever its status; `TransportError` if none came."""
+        """The response, whatever its status. Raises `TransportError` if there is none."""
         ...
 
     async def close(self) -> None: ...
 
 
 class Failure(Exception):
-    """The same has to be sent again, later."""
+    """The same request has to be sent again later."""
 
     def __init__(self, reason: str, retry_after: float | None = None) -> None:
         super().__init__(reason)
@@ -68,7 +68,7 @@ class Failure(Exception):
 
 
 def retry_delay(limits: Limits, random: Callable[[], float], failures: int, failure: Failure | None = None) -> float:
-    """How long to wait after so many failures in a row."""
+    """How long to wait after this many failures in a row."""
     backoff = min(limits.longest_retry, limits.first_retry * 2.0 ** min(failures - 1, 32))
     backoff = backoff / 2 + random() * backoff / 2
     if failure is None or not failure.retry_after:
@@ -93,7 +93,7 @@ def seconds_to_wait(value: str | None, now: float) -> float | None:
 
 
 class Channel:
-    """Makes the requests: counts them, gives up those that stall, notices outages, and logs what the service says beside its answer."""
+    """Makes requests: counts them, gives up on those that stall, notices outages, and logs what else the service says in its response."""
 
     def __init__(self, transport: Transport, instance: str, limits: Limits, status: Status, time: Callable[[], float]) -> None:
         self._transport = transport
@@ -112,7 +112,7 @@ class Channel:
         number: int | None = None,
         handles: Callable[[Answer], bool] = lambda answer: False,
     ) -> Answer:
-        """The answer, if it is an acknowledgement or one that the caller handles. All else is a `Failure`."""
+        """The response, if it's an acknowledgement or one that the caller handles. Anything else is a `Failure`."""
         loop = asyncio.get_running_loop()
         headers = {"Feed-Instance": self._instance}
         if number is not None:
@@ -152,7 +152,7 @@ class Channel:
             while not request.done():
                 left = moved + self._limits.stall_timeout - loop.time()
                 if left <= 0:
-                    raise TransportError(f"nothing has moved for {self._limits.stall_timeout:g} s")
+                    raise TransportError(f"no progress for {self._limits.stall_timeout:g} s")
                 await asyncio.wait({request}, timeout=left)
             return request.result()
         finally:
@@ -165,7 +165,7 @@ class Channel:
             self._status.counters["lines_ignored"] += ignored
         reasons = answer.data.get("reasons")
         for reason in map(str, reasons if isinstance(reasons, list) else ()):  # pyright: ignore[reportUnknownArgumentType]
-            # It may begin with how often.
+            # It may start with a count.
             self._status.warn(f"the service ignores something: {reason}", once=("reason", reason.lstrip("0123456789")))
 
     async def close(self) -> None:
@@ -182,7 +182,7 @@ async def plain(lines: AsyncIterator[bytes] | Iterable[bytes]) -> AsyncIterator[
 
 
 class HttpTransport:
-    """Over aiohttp. Bodies are sent as gzip, and never whole in memory."""
+    """Uses aiohttp. Bodies are sent as gzip, and are never completely in memory."""
 
     def __init__(self, url: str, key: str, limits: Limits | None = None) -> None:
         self._url = url.rstrip("/")
@@ -193,7 +193,7 @@ class HttpTransport:
     async def request(self, method: str, path: str, headers: Mapping[str, str], lines: AsyncIterator[bytes]) -> Answer:
         if self._session is None or self._session.closed:
             self._session = aiohttp.ClientSession(headers=self._headers)
-        # The channel gives up what stalls; a big snapshot may take as long as it likes.
+        # The channel gives up on stalled requests; a big snapshot can take as long as it needs.
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._limits.stall_timeout)
         kind = "application/json" if path == "/bot/heartbeat" else "application/x-ndjson"
         sent = {**headers, "Content-Type": kind}
@@ -215,7 +215,7 @@ class HttpTransport:
 
     @staticmethod
     async def _small(lines: AsyncIterator[bytes]) -> bytes:
-        """The first lines; if they are not more than a few bytes, all of them."""
+        """The first lines; all of them if they are only a few bytes."""
         first = bytearray()
         async for line in lines:
             first += line
@@ -245,7 +245,7 @@ class HttpTransport:
 
 
 async def pack(first: bytes, lines: AsyncIterator[bytes], flush_interval: float) -> AsyncIterator[bytes]:
-    """The lines as gzip, in pieces. Lines that come slowly are sent at least once per `flush_interval`."""
+    """The lines as gzip, in chunks. If lines come slowly, something is sent at least once per `flush_interval`."""
     squeeze = zlib.compressobj(5, zlib.DEFLATED, 31)
     waiting = bytearray(first)
     full, room = asyncio.Event(), asyncio.Event()

@@ -20,7 +20,7 @@ TeamPermission = Literal[
     "WEB_DEVELOPER",
     "BOT_DEVELOPER",
 ]
-"""What a member of the team may do."""
+"""What a team member can do."""
 
 GUILD_PERMISSIONS: tuple[str, ...] = get_args(GuildPermission)
 
@@ -33,7 +33,7 @@ class HasId(Protocol):
 
 
 class Guild(Protocol):
-    """What the callbacks get: the library's own guild object. discord.py and its forks all have these."""
+    """What the callbacks receive: the library's own guild object. discord.py and its forks all have these attributes."""
 
     @property
     def id(self) -> int: ...
@@ -51,14 +51,14 @@ class Guild(Protocol):
 
 
 class Subscription(TypedDict):
-    """An entry of the callback `subscriptions`. All fields are required."""
+    """An entry returned by the callback `subscriptions`. All fields are required."""
 
     userid: int | str
     slots: int
-    """How many guilds the user may name. For display: premium is shown in every guild that is named."""
+    """How many guilds the user can choose. For display only: every listed guild has premium."""
     guilds: Sequence[int | str | HasId]
     active_until: datetime | float | None
-    """When it ends: a datetime (in UTC if it names no zone), epoch seconds, or `None` for no end."""
+    """When it ends: a datetime (UTC if it has no time zone), epoch seconds, or `None` if it never ends."""
 
 
 class _Profile(TypedDict):
@@ -67,7 +67,7 @@ class _Profile(TypedDict):
 
 
 class Profile(_Profile, total=False):
-    """A person, where no user object is at hand."""
+    """A person, for when you don't have a user object."""
 
     name: str
     avatar: str | None
@@ -98,7 +98,7 @@ class _TeamMember(TypedDict):
 
 
 class TeamMember(_TeamMember, total=False):
-    """An entry of the callback `team`: as in `GET /team`, plus `permissions`."""
+    """An entry returned by the callback `team`: as in `GET /team`, plus `permissions`."""
 
     name: str
     avatar: str | None
@@ -109,7 +109,7 @@ T = TypeVar("T")
 MaybeAwaitable = Union[T, Awaitable[T]]
 
 Grants = Mapping[Any, Iterable[GuildPermission]]
-"""Which role (an object or an id) grants what."""
+"""Which role (an object or an ID) grants what."""
 GrantsCallback = Callable[[Any], MaybeAwaitable[Grants]]
 FlagCallback = Callable[[Any], MaybeAwaitable[bool]]
 SubscriptionsCallback = Callable[[], Union[MaybeAwaitable[Iterable[Any]], AsyncIterable[Any]]]

@@ -68,7 +68,7 @@ def test_everything_is_wrong(tmp_path: Path) -> None:
             assert said["address"].startswith("ok ")
             assert said["key"].startswith("WRONG") and "revoked" in said["key"]
             assert said["intents"].startswith("WRONG") and "Server Members Intent" in said["intents"]
-            assert "WRONG  grant keys  no role can grant ADMN: probably ADMIN was meant" in output
+            assert "WRONG  grant keys  no role can grant ADMN: did you mean ADMIN?" in output
             assert said["spool"].startswith("WRONG") and str(locked) in said["spool"]
 
     asyncio.run(test())

@@ -1,4 +1,4 @@
-//! Events: made of marks and feedback, numbered, and sent until their fate is known.
+//! Events: built from marks and feedback, numbered, and sent until the service has accepted or refused them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ enum What {
     Feedback(Entry),
 }
 
-/// Lines that have numbers, and whose fate is not known.
+/// Numbered lines that the service has neither accepted nor refused yet.
 pub(crate) struct Batch {
     first: u64,
     pub(crate) lines: Vec<Line>,
@@ -62,7 +62,7 @@ impl Filling {
     }
 }
 
-/// Makes the next batch, if there is anything to send.
+/// Builds the next batch, if there is anything to send.
 pub(crate) async fn make(core: &Arc<Core>) {
     let mut filling = Filling::default();
     if let Some(team) = team_line(core).await {
@@ -80,7 +80,7 @@ pub(crate) async fn make(core: &Arc<Core>) {
         add_changes(core, &mut filling, counts).await;
     }
     if !filling.lines.is_empty() {
-        // Even if a resync was called for meanwhile: then these are older news, and come before its snapshots.
+        // Even if a resync was requested meanwhile: these lines are older, so they go before its snapshots.
         let mut state = core.lock();
         state.batch = Some(Batch { first: state.next, lines: filling.lines });
     }
@@ -121,7 +121,7 @@ fn add_feedback(core: &Core, filling: &mut Filling) {
     }
 }
 
-/// Adds the lines of these marks, in order. What does not fit is put back; says whether all did.
+/// Adds the lines of these marks, in order. Marks that do not fit are put back. Returns whether all of them fit.
 async fn add_changes(core: &Arc<Core>, filling: &mut Filling, marks: Vec<(Key, Mark)>) -> bool {
     let mut lines = stream::iter(marks.iter().cloned().enumerate())
         .map(|(index, (key, mark))| async move {
@@ -146,7 +146,7 @@ async fn add_changes(core: &Arc<Core>, filling: &mut Filling, marks: Vec<(Key, M
     all
 }
 
-/// The lines of a mark, as things are now.
+/// The lines of a mark, with the current state.
 async fn change_lines(core: &Core, key: Key, mark: Mark) -> Vec<Line> {
     match (key, mark) {
         (Key::Guild(guild), Mark::Guild(mark)) => guild_lines(core, guild, mark).await,
@@ -172,7 +172,7 @@ async fn guild_lines(core: &Core, guild: u64, mark: GuildMark) -> Vec<Line> {
     let mut lines = Vec::new();
     if mark.gone {
         let line = json!({"type": "guild_gone", "id": guild.to_string()});
-        lines.push(Line::change(&line, format!("that the bot left guild {guild}")));
+        lines.push(Line::change(&line, format!("the removal of guild {guild}")));
     }
     if let Some(mut line) = guild_line(core, guild, mark).await {
         line["type"] = "guild".into();
@@ -187,7 +187,7 @@ async fn guild_lines(core: &Core, guild: u64, mark: GuildMark) -> Vec<Line> {
     lines
 }
 
-/// `None`: there is nothing to say.
+/// `None` if there is nothing to report.
 async fn guild_line(core: &Core, id: u64, mark: GuildMark) -> Option<Value> {
     if !(mark.fields || mark.ask || mark.whole) {
         return None;
@@ -221,7 +221,7 @@ impl Line {
     }
 }
 
-/// Sends the batch, with the numbers that it has. Returns the delay after which that is to be tried again.
+/// Sends the batch under its numbers. Returns the delay before the next try, if one is needed.
 pub(crate) async fn send(core: &Arc<Core>) -> Option<Duration> {
     let request = {
         let state = core.lock();
@@ -261,7 +261,7 @@ fn acknowledged(core: &Core) {
     }
 }
 
-/// Events are missing before these: everything is sent whole, and feedback again.
+/// Earlier events are missing at the service: sends everything as a whole, and feedback again.
 fn refused(core: &Core, data: &Map<String, Value>) -> Option<Duration> {
     let mut state = core.lock();
     let batch = state.batch.take()?;
@@ -274,7 +274,7 @@ fn refused(core: &Core, data: &Map<String, Value>) -> Option<Duration> {
     (state.resyncs > 1).then(|| core.limits.retry_delay(state.resyncs - 1, core.clock.random()))
 }
 
-/// A line is refused, or the request is too large: the rest is sent with the same number.
+/// A line was refused, or the request is too large: the rest is sent under the same number.
 fn shrink(core: &Core, status: u16, data: &Map<String, Value>) {
     let mut state = core.lock();
     let Some(batch) = state.batch.as_mut() else { return };
@@ -298,7 +298,7 @@ fn shrink(core: &Core, status: u16, data: &Map<String, Value>) {
     core.reporter.warn(&format!("the service refuses {}, which is dropped: {why}", line.about));
     match line.what {
         What::Change => {}
-        // The same team would be refused again.
+        // The service would refuse the same team again.
         What::Team(print) => state.team.acknowledged = Some(print),
         What::Feedback(entry) => core.end_feedback(&mut state, entry, Delivery::NotDelivered(why)),
     }

@@ -1,15 +1,15 @@
-//! How often pages of members may be asked for: one budget for all listings of the process.
+//! How often pages of members may be requested: one budget for all of the process's listings.
 //!
-//! The bot's processes share the platform's rate limit, and the bot's own requests come first. So each process takes the share
-//! of its own shards, and all listings slow down when the platform limits the bot.
+//! The bot's processes share the platform's rate limit, and the bot's own requests come first. So each process uses its shards'
+//! share, and all listings slow down when the platform rate limits the bot.
 
 use std::time::Duration;
 
-/// After this time without another limit, pages are asked for as often as at first.
+/// After this time without another limit, pages are requested at the full rate again.
 const RECOVERY: Duration = Duration::from_mins(1);
 /// Each limit halves the budget, down to a sixteenth.
 const MOST_HALVINGS: i32 = 4;
-/// However small the rate is, listings go on.
+/// Listings continue at this rate at least.
 const LONGEST_INTERVAL: Duration = Duration::from_hours(1);
 
 /// When the next page may be asked for.
@@ -26,19 +26,19 @@ impl Budget {
         self.next.max(self.limited_until)
     }
 
-    /// Until when the platform limits the bot, as far as it has said so.
+    /// Until when the platform rate limits the bot, as far as it has said.
     pub(crate) fn limited_until(&self) -> Duration {
         self.limited_until
     }
 
-    /// A page is asked for now, at this rate of pages per second.
+    /// Records that a page is requested now, at this rate of pages per second.
     pub(crate) fn spend(&mut self, now: Duration, rate: f64) {
         self.recover(now);
         let interval = Duration::try_from_secs_f64(self.slowdown() / rate).unwrap_or(LONGEST_INTERVAL);
         self.next = now + interval.min(LONGEST_INTERVAL);
     }
 
-    /// The platform limits the bot for so long. During the wait for another limit this only prolongs the wait.
+    /// The platform rate limits the bot for this long. If the bot is already waiting, this only extends the wait.
     pub(crate) fn limit(&mut self, now: Duration, time: Duration) {
         self.recover(now);
         if now >= self.limited_until {
@@ -53,13 +53,13 @@ impl Budget {
         }
     }
 
-    /// How many times fewer pages are asked for than at first.
+    /// By what factor the rate is reduced.
     pub(crate) fn slowdown(&self) -> f64 {
         2f64.powi(self.halvings)
     }
 }
 
-/// The pages per second of a process with so many of the bot's shards.
+/// The pages per second for a process with this many of the bot's shards.
 pub(crate) fn share(rate: f64, own: usize, all: u32) -> f64 {
     let all = all.max(1);
     let own = u32::try_from(own).unwrap_or(all).clamp(1, all);
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(budget.next_page(), 163 * SECOND, "as often as at first");
     }
 
-    /// What comes during a wait prolongs it and never shortens it.
+    /// A limit during a wait can extend it but never shortens it.
     #[test]
     fn a_wait_is_never_cut_short() {
         let mut budget = Budget::default();

@@ -78,7 +78,7 @@ impl Builder {
         self
     }
 
-    /// All subscriptions: [`Subscription`](crate::Subscription)s, or any values that have their fields.
+    /// All subscriptions: [`Subscription`](crate::Subscription)s, or any values with the same fields.
     #[must_use]
     pub fn subscriptions<T, F, A>(mut self, callback: F) -> Self
     where
@@ -90,7 +90,7 @@ impl Builder {
         self
     }
 
-    /// The whole team: [`TeamMember`](crate::TeamMember)s, or any values that have their fields.
+    /// The whole team: [`TeamMember`](crate::TeamMember)s, or any values with the same fields.
     #[must_use]
     pub fn team<T, F, A>(mut self, callback: F) -> Self
     where
@@ -102,21 +102,21 @@ impl Builder {
         self
     }
 
-    /// Keeps feedback in this file until the service has it, so that it outlives the process.
+    /// Keeps feedback in this file until the service has it, so that it survives a restart.
     #[must_use]
     pub fn spool(mut self, path: impl Into<PathBuf>) -> Self {
         self.spool = Some(path.into());
         self
     }
 
-    /// Other limits than the defaults: `.limits(|limits| limits.listing_rate = 5.0)`.
+    /// Changes limits: `.limits(|limits| limits.listing_rate = 5.0)`.
     #[must_use]
     pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
         change(&mut self.limits);
         self
     }
 
-    /// Where log lines go. The default: `tracing` events of the target `bot_companion_feed`.
+    /// Where log lines go. By default, they are `tracing` events with the target `bot_companion_feed`.
     #[must_use]
     pub fn log(mut self, sink: LogSink) -> Self {
         self.log = sink;
@@ -139,15 +139,14 @@ impl Builder {
 
     /// Starts the feed as a task of the current tokio runtime.
     pub fn start(self, source: Arc<dyn Source>) -> Result<Companion, SettingsError> {
-        let runtime = tokio::runtime::Handle::try_current().map_err(|_| {
-            SettingsError::new("the companion is started outside of a tokio runtime: start it in `main`")
-        })?;
+        let runtime = tokio::runtime::Handle::try_current()
+            .map_err(|_| SettingsError::new("the companion was started outside a tokio runtime: start it in `main`"))?;
         let (companion, work) = self.build(source)?;
         runtime.spawn(work);
         Ok(companion)
     }
 
-    /// The feed and its work, which the caller has to poll. The work ends when the feed is closed.
+    /// The feed and a future that does its work, which the caller has to poll. It ends when the feed is closed.
     pub fn build(self, source: Arc<dyn Source>) -> Result<(Companion, BoxFuture<'static, ()>), SettingsError> {
         self.limits.check().map_err(SettingsError::new)?;
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::default()));
@@ -216,7 +215,7 @@ async fn run(core: &Arc<Core>) {
     core.end();
 }
 
-/// Runs it forever, even if it panics.
+/// Runs it forever, restarting it if it panics.
 async fn guarded<F: Future<Output = ()>>(core: &Core, run: impl Fn() -> F) {
     loop {
         if let Err(panic) = AssertUnwindSafe(run()).catch_unwind().await {

@@ -1,4 +1,4 @@
-//! What only the bot knows: limits on time, and the last answers.
+//! The bot's callbacks: their time limits and last answers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
@@ -17,10 +17,10 @@ use crate::clock::Clock;
 use crate::source::Guild;
 use crate::status::Reporter;
 
-/// Why a callback has no answer. `?` converts every error to it.
+/// Why a callback failed. `?` converts every error to it.
 pub type CallbackError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What a role may grant in a guild.
+/// What a role can grant in a guild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the service's own names")]
 pub enum Permission {
@@ -32,7 +32,7 @@ pub enum Permission {
     SessionStarter,
 }
 
-/// All keys that a role may grant.
+/// All keys that a role can grant.
 const KEYS: [&str; 6] = ["ERLC_MANAGER", "ERLC_ADMIN", "ERLC_STAFF", "ADMIN", "MOD", "SESSION_STARTER"];
 
 impl From<Permission> for String {
@@ -46,15 +46,15 @@ impl From<Permission> for String {
 pub struct Grants(BTreeMap<String, Vec<String>>);
 
 impl Grants {
-    /// Nothing.
+    /// Grants nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds what a role grants. The role is an id, as a number, a string, or the bot library's own type; permissions may
-    /// be given by their names, too.
+    /// Adds what a role grants. The role is an ID, as a number, a string, or the bot library's own type. You can also give
+    /// permissions by name.
     ///
-    /// With a role that is not an id, these grants are not an answer: that is logged, and the last ones stay.
+    /// If a role is not an ID, the whole answer is invalid: that is logged, and the guild's previous grants stay.
     #[must_use]
     pub fn role<P: Into<String>>(mut self, role: impl Display, permissions: impl IntoIterator<Item = P>) -> Self {
         self.0.entry(role.to_string()).or_default().extend(permissions.into_iter().map(Into::into));
@@ -62,13 +62,13 @@ impl Grants {
     }
 }
 
-/// Who pays for premium, and for which guilds. The service refuses more than 1,000,000 slots, more than 10,000 guilds, an id
+/// Who pays for premium, and for which guilds. The service refuses more than 1,000,000 slots, more than 10,000 guilds, an ID
 /// of 0, and a time before 1970 or after the year 9999.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subscription {
     /// Who pays.
     pub user: u64,
-    /// How many guilds it covers. For display only: the service shows premium in every guild named below.
+    /// How many guilds it covers. For display only: the service shows premium in every guild listed below.
     pub slots: u32,
     /// The guilds it covers.
     pub guilds: Vec<u64>,
@@ -79,7 +79,7 @@ pub struct Subscription {
 impl Serialize for Subscription {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if self.active_until.is_some_and(|time| !time.is_finite()) {
-            // JSON has no such number: it would become `null`, which is premium without end.
+            // JSON has no such number: it would become `null`, which means premium that never ends.
             return Err(S::Error::custom("active_until is not a finite number"));
         }
         let guilds: Vec<String> = self.guilds.iter().map(u64::to_string).collect();
@@ -93,12 +93,12 @@ impl Serialize for Subscription {
 }
 
 /// A member of the bot's team, as in `GET /team`, plus permissions. The service refuses the whole team if one member has
-/// something else in a field than it says.
+/// an invalid field.
 #[derive(Clone, Debug, Serialize)]
 pub struct TeamMember {
-    /// The user's id, in digits.
+    /// The user's ID, in digits.
     pub discord_id: String,
-    /// The user's name on the platform, 1 to 100 characters.
+    /// The username on the platform, 1 to 100 characters.
     pub username: String,
     /// The name to show, 1 to 100 characters; `None` for the username.
     pub name: Option<String>,
@@ -110,7 +110,7 @@ pub struct TeamMember {
     pub color: String,
     /// A lower-case word of 1 to 64 characters.
     pub category: String,
-    /// The place in the list.
+    /// The position in the list.
     pub position: u32,
     /// Any of `FOUNDER`, `EXECUTIVE`, `MANAGEMENT`, `SERVICE_STAFF`, `SUPPORT`, `QUALITY_ASSURANCE`, `DOCWRITER`,
     /// `WEB_DEVELOPER` and `BOT_DEVELOPER`.
@@ -121,7 +121,7 @@ type Answer<T> = BoxFuture<'static, Result<T, CallbackError>>;
 type GuildCallback<T> = Arc<dyn Fn(Guild) -> Answer<T> + Send + Sync>;
 type ListCallback = Arc<dyn Fn() -> Answer<Vec<String>> + Send + Sync>;
 
-/// The callbacks that the bot has given.
+/// The bot's callbacks.
 #[derive(Clone, Default)]
 pub(crate) struct Callbacks {
     pub(crate) grants: Option<GuildCallback<Grants>>,
@@ -131,7 +131,7 @@ pub(crate) struct Callbacks {
     pub(crate) team: Option<ListCallback>,
 }
 
-/// Makes a guild's callback of a closure.
+/// Turns a closure into a callback about a guild.
 pub(crate) fn guild_callback<T, F, A>(callback: F) -> GuildCallback<T>
 where
     F: Fn(Guild) -> A + Send + Sync + 'static,
@@ -140,11 +140,11 @@ where
     Arc::new(move |guild| Box::pin(callback(guild)))
 }
 
-/// Says what an entry lacks.
+/// Checks an entry; the error says what is missing.
 pub(crate) type Check = fn(&Value) -> Result<(), &'static str>;
 
-/// Makes a callback of a closure that gives entries, each of which becomes a line. With one that lacks something, the whole
-/// answer is none: a slip must not take anything away.
+/// Turns a closure that returns entries into a callback; each entry becomes a line. If one entry is incomplete, the whole
+/// answer is invalid: a slip must not take anything away.
 pub(crate) fn list_callback<T, F, A>(callback: F, check: Check) -> ListCallback
 where
     T: Serialize,
@@ -165,38 +165,38 @@ where
     })
 }
 
-/// An id, as it is sent: a string of digits.
+/// An ID as it is sent: a string of digits.
 fn is_id(value: &Value) -> bool {
     value.as_str().is_some_and(|text| role_id(text).is_some())
 }
 
-/// An id of the platform fits into 63 bits.
+/// The platform's IDs fit into 63 bits.
 fn role_id(text: &str) -> Option<u64> {
     let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|id: &i64| is_digits && *id > 0).map(i64::unsigned_abs)
 }
 
-/// What a subscription must have. The rest is the service's to refuse.
+/// What a subscription must have. The service checks the rest.
 pub(crate) fn check_subscription(entry: &Value) -> Result<(), &'static str> {
     let Some(entry) = entry.as_object() else { return Err("is not a subscription") };
     if !entry.get("userid").is_some_and(is_id) {
-        return Err("has no `userid`, which is an id in digits, as text");
+        return Err("has no `userid`: an ID in digits, as text");
     }
     if !entry.get("slots").is_some_and(|slots| slots.is_i64() || slots.is_u64()) {
-        return Err("has no `slots`, which is a whole number");
+        return Err("has no `slots`: a whole number");
     }
     if !entry.get("guilds").and_then(Value::as_array).is_some_and(|guilds| guilds.iter().all(is_id)) {
-        return Err("has no `guilds`, which is a list of ids in digits, as text");
+        return Err("has no `guilds`: a list of IDs in digits, as text");
     }
     if !entry.get("active_until").is_some_and(|time| time.is_null() || time.is_number()) {
-        return Err("has no `active_until`, which is a time in epoch seconds, or null for no end");
+        return Err("has no `active_until`: a time in epoch seconds, or null if it never ends");
     }
     Ok(())
 }
 
-/// What a member of the team must have, the service says.
+/// The service checks what a team member must have.
 pub(crate) fn check_team_member(entry: &Value) -> Result<(), &'static str> {
-    if entry.is_object() { Ok(()) } else { Err("is not a member of a team") }
+    if entry.is_object() { Ok(()) } else { Err("is not a team member") }
 }
 
 /// The callbacks' answers for a guild.
@@ -208,7 +208,7 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    /// The roles that make their holders staff. The guild's own id stands for everyone.
+    /// The roles whose members are staff. The guild's own ID stands for everyone.
     pub(crate) fn granting_roles(&self, guild: u64) -> Vec<u64> {
         self.grants.keys().copied().filter(|role| *role != guild).collect()
     }
@@ -226,7 +226,7 @@ struct Last {
 #[derive(Default)]
 pub(crate) struct LastAnswers(HashMap<u64, Last>);
 
-/// What a guild's callbacks said this time.
+/// What a guild's callbacks returned this time.
 pub(crate) struct Asked {
     setup: Option<bool>,
     linked: Option<bool>,
@@ -240,13 +240,13 @@ impl Asked {
 }
 
 impl LastAnswers {
-    /// The last answers for a guild, if there is one of each callback.
+    /// The last answers for a guild, if every callback has given one.
     pub(crate) fn of(&self, guild: u64) -> Option<Answers> {
         let last = self.0.get(&guild)?.clone();
         Some(Answers { setup: last.setup?, linked: last.linked?, grants: last.grants? })
     }
 
-    /// Keeps what was answered this time; for what was not, the last answer counts.
+    /// Keeps this time's answers; where a callback failed, its last answer counts.
     pub(crate) fn keep(&mut self, guild: u64, asked: Asked) -> Option<Answers> {
         let last = self.0.entry(guild).or_default();
         last.setup = asked.setup.or(last.setup);
@@ -267,7 +267,7 @@ impl LastAnswers {
 }
 
 impl Callbacks {
-    /// Asks the three of a guild at the same time.
+    /// Calls a guild's three callbacks at the same time.
     pub(crate) async fn ask(&self, guild: &Guild, time: &Time<'_>) -> Asked {
         let ask_bool = async |name, callback: &Option<GuildCallback<bool>>| match callback {
             Some(callback) => time.limit(name, || callback(guild.clone())).await,
@@ -288,7 +288,7 @@ impl Callbacks {
     }
 }
 
-/// The time limit of callbacks, and where their failures are told.
+/// The time limit for callbacks, and where their failures are logged.
 pub(crate) struct Time<'a> {
     pub(crate) clock: &'a dyn Clock,
     pub(crate) limit: Duration,
@@ -296,7 +296,7 @@ pub(crate) struct Time<'a> {
 }
 
 impl Time<'_> {
-    /// What the callback answers in time.
+    /// The callback's answer, if it comes in time.
     pub(crate) async fn limit<T>(&self, name: &str, call: impl FnOnce() -> Answer<T>) -> Option<T> {
         let answer = AssertUnwindSafe(async { call().await }).catch_unwind();
         let problem: &dyn Display = tokio::select! {
@@ -315,18 +315,18 @@ impl Time<'_> {
         self.reporter.count(|counters| counters.callback_failures += 1);
         self.reporter.warn_once(
             &format!("callback {name}"),
-            &format!("the callback {name} failed: {problem}. Its last answer counts, and it is asked again"),
+            &format!("the callback {name} failed: {problem}. Its last answer is used, and it will be called again"),
         );
         None
     }
 }
 
-/// Without the keys that no role can grant. With a role that is not an id, it is not an answer.
+/// Leaves out keys that no role can grant. If a role is not an ID, the whole answer is invalid.
 fn sane(grants: Grants, time: &Time<'_>) -> Option<BTreeMap<u64, Vec<String>>> {
     let mut sane = BTreeMap::new();
     for (role, keys) in grants.0 {
         let Some(id) = role_id(&role) else {
-            return time.fail("grants", &format!("it names the role {role:?}, which is not an id"));
+            return time.fail("grants", &format!("it names the role {role:?}, which is not an ID"));
         };
         let (known, unknown): (Vec<String>, Vec<String>) =
             keys.into_iter().partition(|key| KEYS.contains(&key.as_str()));
@@ -347,7 +347,7 @@ fn sane(grants: Grants, time: &Time<'_>) -> Option<BTreeMap<u64, Vec<String>>> {
     Some(sane)
 }
 
-/// How many characters have to be changed, added or removed.
+/// The edit distance: how many characters have to be changed, added or removed.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

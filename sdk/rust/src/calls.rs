@@ -1,4 +1,4 @@
-//! One request and its answer: the time limit, failures and outages, what the service ignores.
+//! One request and its response: the time limit, failures and outages, and what the service ignores.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,18 +12,19 @@ use crate::outage::Channel;
 use crate::sender::reason;
 use crate::transport::{Answer, Body, Request, Response};
 
-/// When something of a request last moved.
+/// When a request last made progress.
 type Moved = Arc<Mutex<Duration>>;
 
 impl Core {
-    /// Sends a request and waits for the answer, as long as anything moves.
+    /// Sends a request and waits for the response, as long as there is progress.
     pub(crate) async fn call(&self, channel: Channel, what: &str, request: Request) -> Answer {
         self.reporter.count(|counters| counters.requests += 1);
         match self.send(request).await {
             Err(reason) => Answer::Later(self.fail_with(channel, &format!("{what}: {reason}"), None)),
             Ok(Response { status, retry_after, data }) => match (status, data) {
                 (200, None) => {
-                    let reason = format!("{what}: the answer is not of a bot-companion service; check COMPANION_URL");
+                    let reason =
+                        format!("{what}: the response is not from a bot-companion service; check COMPANION_URL");
                     Answer::Later(self.fail_with(channel, &reason, None))
                 }
                 (200 | 409 | 413 | 422, data) => {
@@ -42,7 +43,7 @@ impl Core {
         }
     }
 
-    /// An answer that helps nobody: the same is tried again. Returns the delay.
+    /// A failure that calls for another try. Returns the delay.
     pub(crate) fn fail(&self, channel: Channel, status: u16, data: &Map<String, Value>) -> Duration {
         self.fail_with(channel, &meaning(status, data), None)
     }
@@ -58,7 +59,7 @@ impl Core {
             let last = *moved.lock().unwrap_or_else(PoisonError::into_inner);
             let left = (last + self.limits.stall_timeout).saturating_sub(self.clock.now());
             if left.is_zero() {
-                return Err(format!("nothing moved for {:?}", self.limits.stall_timeout));
+                return Err(format!("no progress for {:?}", self.limits.stall_timeout));
             }
             tokio::select! {
                 biased;
@@ -76,11 +77,10 @@ impl Core {
             (is_first, reason == REFUSED_KEY && state.outage.refuse_key())
         };
         if is_refused {
-            // Nobody fixes a key while the log talks about a connection.
+            // Logged on its own: a line about the connection would hide that the key is wrong.
             self.reporter.error(reason);
         } else if is_first {
-            self.reporter
-                .warn(&format!("the service cannot be reached; the bot goes on, and it is tried again: {reason}"));
+            self.reporter.warn(&format!("the service cannot be reached; retrying, the bot is not affected: {reason}"));
         }
         self.delay(channel, retry_after)
     }
@@ -113,7 +113,7 @@ impl Core {
     }
 }
 
-const REFUSED_KEY: &str = "the service refuses the bot key; check COMPANION_BOT_KEY. It is tried again";
+const REFUSED_KEY: &str = "the service refuses the bot key; check COMPANION_BOT_KEY. Retrying";
 
 fn meaning(status: u16, data: &Map<String, Value>) -> String {
     let hint = if status == 404 || (300..400).contains(&status) { "; check COMPANION_URL" } else { "" };

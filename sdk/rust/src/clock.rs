@@ -1,4 +1,4 @@
-//! Time and randomness, passed in so that a test replays an hour in a moment.
+//! Time and randomness, passed in so that a test can replay an hour in an instant.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, SystemTime};
@@ -12,7 +12,7 @@ pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Duration;
     /// Epoch seconds.
     fn epoch(&self) -> f64;
-    /// Ends after this time.
+    /// Completes after this time.
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()>;
     /// From 0 up to, but not including, 1.
     fn random(&self) -> f64;
@@ -48,12 +48,12 @@ impl Clock for SystemClock {
     }
 }
 
-/// Each `RandomState` has other keys, which come from the operating system.
+/// Each `RandomState` has different keys, which come from the operating system.
 fn random_bits() -> u64 {
     RandomState::new().hash_one(0)
 }
 
-/// A name for this start of the process.
+/// A unique name for this run of the process.
 pub(crate) fn random_name() -> String {
     format!("rust-{:016x}{:016x}", random_bits(), random_bits())
 }

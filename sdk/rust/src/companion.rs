@@ -18,17 +18,17 @@ use crate::status::{Notice, Status};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "ids speak for themselves")]
 pub enum BotEvent {
-    /// A shard has a new session (READY). It is unknown until it is ready.
+    /// A shard has a new session (READY). Its guilds are unknown until it is ready.
     Session { shard: u32 },
     /// All guilds of a shard have arrived.
     Ready { shard: u32 },
     /// The bot joined a guild, or it is available again.
     GuildHere { guild: u64 },
-    /// The bot was removed from a guild. An outage is not that.
+    /// The bot was removed from a guild. Don't report outages as this.
     GuildGone { guild: u64 },
     /// A guild has an outage: the bot is in it, but cannot see it.
     GuildUnavailable { guild: u64 },
-    /// A guild has another name, icon or owner.
+    /// A guild's name, icon or owner changed.
     GuildChanged { guild: u64 },
     /// A role was created or changed.
     RoleChanged { guild: u64 },
@@ -36,27 +36,27 @@ pub enum BotEvent {
     RoleGone { guild: u64, role: u64 },
     /// A member joined.
     MemberJoined { guild: u64, user: u64, roles: Vec<u64> },
-    /// A member has other roles.
+    /// A member's roles changed.
     MemberChanged { guild: u64, user: u64, roles: Vec<u64> },
     /// A member left.
     MemberGone { guild: u64, user: u64 },
-    /// The platform has answered one of the bot's requests with 429, and names this time: members are listed more slowly.
+    /// The platform answered one of the bot's requests with 429 and asked to wait this long. Members are then listed more slowly.
     Limited { time: Duration },
 }
 
-/// Keeps the service up to date. It is cheap to clone, and nothing here waits except [`close`](Self::close).
+/// Keeps the service up to date. It is cheap to clone, and nothing here blocks except [`close`](Self::close).
 #[derive(Clone)]
 pub struct Companion {
     pub(crate) core: Arc<Core>,
 }
 
 impl Companion {
-    /// With the address in `COMPANION_URL` and the key in `COMPANION_BOT_KEY`.
+    /// Takes the address from `COMPANION_URL` and the key from `COMPANION_BOT_KEY`.
     pub fn from_env() -> Result<Builder, SettingsError> {
         Ok(Builder::with(Settings::from_env()?))
     }
 
-    /// With this address and this key.
+    /// Uses this address and this key.
     pub fn builder(url: &str, key: &str) -> Result<Builder, SettingsError> {
         Ok(Builder::with(Settings::new(url, key)?))
     }
@@ -72,7 +72,7 @@ impl Companion {
             BotEvent::Ready { shard } => core.shard_ready(shard),
             BotEvent::GuildHere { guild } => core.mark_guild(guild, GuildMark::WHOLE),
             BotEvent::GuildGone { guild } => core.guild_gone(guild),
-            // Its members may change unseen.
+            // Its members may change without an event.
             BotEvent::GuildUnavailable { guild } => core.lock().staff.forget(guild),
             BotEvent::GuildChanged { guild } => core.mark_guild(guild, GuildMark::FIELDS),
             BotEvent::RoleChanged { guild } => core.mark_guild(guild, GuildMark::ASK),
@@ -93,31 +93,31 @@ impl Companion {
         }
     }
 
-    /// The answers of the callbacks have changed for this guild.
+    /// Call this when the callbacks would answer differently for this guild.
     pub fn changed(&self, guild: impl Into<u64>) {
         if self.core.is_open() {
             self.core.mark_guild(guild.into(), GuildMark::WHOLE);
         }
     }
 
-    /// The answers of the callbacks have changed for many guilds: everything is sent again.
+    /// Call this when the callbacks would answer differently for many guilds: everything is sent again.
     pub fn all_changed(&self) {
         if self.core.is_open() {
             self.core.resync(&mut self.core.lock());
         }
     }
 
-    /// The subscriptions have changed.
+    /// Call this when the subscriptions have changed.
     pub fn subscriptions_changed(&self) {
         self.make_stale(|state| state.subscriptions.is_stale = true);
     }
 
-    /// The team's roster has changed.
+    /// Call this when the team's roster has changed.
     pub fn team_changed(&self) {
         self.make_stale(|state| state.team.is_stale = true);
     }
 
-    /// Someone has rated the bot: a [`Feedback`](crate::Feedback), or any value that has its fields. The same id again
+    /// Sends feedback: a [`Feedback`](crate::Feedback), or any value with the same fields. Sending the same ID again
     /// replaces the entry.
     pub fn feedback(&self, entry: &impl Serialize) -> PendingDelivery {
         match feedback::feedback_line(entry) {
@@ -132,7 +132,7 @@ impl Companion {
 
     /// Withdraws a feedback entry.
     pub fn feedback_gone(&self, id: &str) -> PendingDelivery {
-        self.core.add_feedback(feedback::feedback_gone_line(id), format!("that feedback {id:?} was taken back"))
+        self.core.add_feedback(feedback::feedback_gone_line(id), format!("the withdrawal of feedback {id:?}"))
     }
 
     /// The current state.
@@ -140,7 +140,7 @@ impl Companion {
         self.core.status()
     }
 
-    /// The feed's notices from now on. A receiver that does not keep up misses the oldest.
+    /// The feed's notices from now on. A receiver that does not keep up misses the oldest ones.
     pub fn notices(&self) -> broadcast::Receiver<Notice> {
         self.core.reporter.notices()
     }
@@ -155,7 +155,7 @@ impl Companion {
             }
             is_open
         });
-        // The task that sends may be gone with its runtime: then nobody says that it is closed.
+        // The sending task may be gone with its runtime, in which case nothing reports that it is closed.
         let longest = self.core.limits.close_timeout + Duration::from_secs(1);
         tokio::select! {
             biased;
@@ -234,7 +234,7 @@ impl Core {
             self.reporter.warn(&text);
             Some(text)
         } else if state.feedback.len() >= self.limits.feedback {
-            let text = format!("too much feedback waits, {} entries: more is refused", self.limits.feedback);
+            let text = format!("too much feedback is waiting, {} entries: no more are accepted", self.limits.feedback);
             self.reporter.warn_once("feedback", &text);
             Some(text)
         } else {
@@ -251,7 +251,7 @@ impl Core {
         pending
     }
 
-    /// The service has taken an entry or refused it.
+    /// The service has accepted or refused an entry.
     pub(crate) fn end_feedback(&self, state: &mut State, entry: Entry, delivery: Delivery) {
         self.reporter.count(|counters| match delivery {
             Delivery::Delivered => counters.feedback_delivered += 1,
@@ -275,7 +275,7 @@ impl Core {
                 }
             }
             Err(error) => self.reporter.warn(&format!(
-                "the spool {} cannot be used, and feedback that waits is lost when the bot ends: {error}",
+                "the spool {} cannot be used, so waiting feedback is lost when the bot ends: {error}",
                 path.display()
             )),
         }
@@ -289,7 +289,7 @@ impl Core {
         .ok()
     }
 
-    /// Closed: whatever is left is told so.
+    /// Closed: tells all entries that are left.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         let left = has_work(&state);
@@ -297,7 +297,7 @@ impl Core {
         let entries: Vec<Entry> =
             batch.into_iter().flat_map(crate::batch::Batch::into_feedback).chain(state.feedback.drain(..)).collect();
         for entry in entries {
-            let reason = if entry.spooled.is_some() { "closed; it is sent at the next start" } else { "closed" };
+            let reason = if entry.spooled.is_some() { "closed; it will be sent at the next start" } else { "closed" };
             self.reporter.count(|counters| counters.feedback_dropped += u64::from(entry.spooled.is_none()));
             entry.end(Delivery::NotDelivered(reason.to_owned()));
         }

@@ -1,4 +1,4 @@
-//! What all parts share: the state behind one lock that is never held while something waits.
+//! What all parts share: the state behind one lock, which is never held across a wait.
 
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
@@ -22,11 +22,11 @@ use crate::staff::{Holders, MOST_STAFF, Staff};
 use crate::status::Reporter;
 use crate::transport::Transport;
 
-/// How far closing is.
+/// How far closing has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     Open,
-    /// What waits is sent.
+    /// Sending what is waiting.
     Closing,
     Closed,
 }
@@ -43,27 +43,27 @@ pub(crate) struct State {
     pub(crate) staff: Staff,
     pub(crate) budget: Budget,
     pub(crate) answers: LastAnswers,
-    /// Guilds whose callbacks are asked again, and when.
+    /// Guilds whose callbacks are called again, and when.
     pub(crate) retries: HashMap<u64, Duration>,
-    /// The service has a heartbeat of this process.
+    /// The service has received a heartbeat from this process.
     pub(crate) is_introduced: bool,
-    /// The service was away: it may have lost something.
+    /// The service was down, so it may have lost something.
     pub(crate) is_doubtful: bool,
     pub(crate) subscriptions: Listed,
     pub(crate) refused_subscriptions: Refusals,
     pub(crate) team: Listed,
     pub(crate) outage: Outage,
-    /// Resyncs in a row that a refused batch has caused.
+    /// Consecutive resyncs caused by a refused batch.
     pub(crate) resyncs: u32,
-    /// Refused snapshots in a row that could not be mended.
+    /// Consecutive refused snapshots that could not be fixed.
     pub(crate) refusals: u32,
-    /// Marks that the snapshot under way replaces, if it arrives.
+    /// Marks that the snapshot in progress replaces, if it arrives.
     pub(crate) replaced: Vec<(Key, Mark)>,
     pub(crate) last_heartbeat: Duration,
-    /// A shard has become ready: when a heartbeat is due that reports it, unless one begins before.
+    /// A shard has become ready: when the heartbeat that reports it is due, unless one starts before.
     pub(crate) report_at: Option<Duration>,
     pub(crate) next_refresh: Duration,
-    /// When the sender begins to work; `None`: there is nothing to do, or it is at work.
+    /// When the sender starts to work; `None` if there is nothing to do, or it is already working.
     pub(crate) start_at: Option<Duration>,
     pub(crate) is_working: bool,
 }
@@ -72,9 +72,9 @@ pub(crate) struct State {
 #[derive(Default)]
 pub(crate) struct Listed {
     pub(crate) is_stale: bool,
-    /// A digest of what was last acknowledged.
+    /// A digest of the last acknowledged content.
     pub(crate) acknowledged: Option<u128>,
-    /// The callback has failed and is asked again.
+    /// The callback has failed and will be called again.
     pub(crate) retry_at: Option<Duration>,
 }
 
@@ -97,11 +97,11 @@ impl Listed {
 pub(crate) struct Refusals {
     /// Lines of the callback's last answer that are left out.
     pub(crate) lines: HashSet<String>,
-    /// A digest of the answer in which too many are refused: nothing is sent of it.
+    /// A digest of the answer that had too many refusals: none of it is sent.
     pub(crate) blocked: Option<u128>,
 }
 
-/// What the parts share.
+/// The state shared by all parts.
 pub(crate) struct Core {
     pub(crate) url: String,
     pub(crate) instance: String,
@@ -115,7 +115,7 @@ pub(crate) struct Core {
     pub(crate) wake: Notify,
     pub(crate) list_wake: Notify,
     pub(crate) shards_known: Notify,
-    /// Held while a heartbeat is under way.
+    /// Held while a heartbeat is being sent.
     pub(crate) heartbeat_turn: tokio::sync::Mutex<()>,
     pub(crate) phase: watch::Sender<Phase>,
     state: Mutex<State>,
@@ -186,7 +186,7 @@ impl Core {
         *self.phase.borrow() == Phase::Open
     }
 
-    /// The sender begins after this time, or earlier if that was said before.
+    /// Starts the sender after this time, or earlier if that was already scheduled.
     pub(crate) fn start_after(&self, state: &mut State, time: Duration) {
         if state.is_working {
             return;
@@ -198,13 +198,13 @@ impl Core {
         }
     }
 
-    /// A change waits for others, unless enough wait already.
+    /// A change waits for others, unless enough are waiting already.
     pub(crate) fn start_gathered(&self, state: &mut State) {
         let is_enough = state.marks.len() + state.feedback.len() >= self.limits.batch_lines;
         self.start_after(state, if is_enough { Duration::ZERO } else { self.limits.gather_time });
     }
 
-    /// Marks a guild, if its shard is sent.
+    /// Marks a guild, if its shard has been sent.
     pub(crate) fn mark_guild(&self, guild: u64, mark: GuildMark) {
         let mut state = self.lock();
         if (mark.fields || mark.whole) && state.snapshots.accept(guild) {
@@ -222,7 +222,10 @@ impl Core {
         if state.marks.len() > self.limits.changes {
             self.reporter.warn_once(
                 "changes",
-                &format!("too many changes wait, more than {}: every shard is sent whole instead", self.limits.changes),
+                &format!(
+                    "too many changes are waiting, more than {}: every shard is sent as a whole instead",
+                    self.limits.changes
+                ),
             );
             state.marks.clear();
             self.resync(state);
@@ -231,8 +234,8 @@ impl Core {
         self.start_gathered(state);
     }
 
-    /// Whether the mark is kept though the guild's shard is not sent: a snapshot without staff does not say that a member
-    /// has left, or has come back since.
+    /// Whether to keep the mark even though the guild's shard has not been sent: a snapshot without staff does not say that a
+    /// member has left, or has come back since.
     fn outlives_snapshots(&self, state: &State, key: Key, mark: &Mark) -> bool {
         let shard = shard_of(key.guild(), state.snapshots.shard_count);
         match (key, mark) {
@@ -242,7 +245,7 @@ impl Core {
         }
     }
 
-    /// Everything is sent whole. A batch and feedback stay.
+    /// Sends everything as a whole. A batch and feedback stay.
     pub(crate) fn resync(&self, state: &mut State) {
         self.reporter.count(|counters| counters.resyncs += 1);
         state.marks.drop_guilds(|_| true);
@@ -272,7 +275,7 @@ impl Core {
         self.shards_known.notify_one();
     }
 
-    /// The platform limits the bot's requests for so long.
+    /// The platform rate limits the bot's requests for this long.
     pub(crate) fn limited(&self, time: Duration) {
         let time = time.min(self.limits.longest_retry_after);
         let slowdown = {
@@ -282,7 +285,7 @@ impl Core {
         };
         tracing::debug!(
             target: "bot_companion_feed",
-            "Discord limits the bot: no members are listed for {time:?}, and then at 1/{slowdown} of the usual rate"
+            "Discord rate limits the bot: no members are listed for {time:?}, then at 1/{slowdown} of the usual rate"
         );
     }
 
@@ -298,7 +301,7 @@ impl Core {
         self.shards_known.notify_one();
     }
 
-    /// What is kept of guilds that the shard no longer has goes. Nothing says that the bot left them while it was away.
+    /// Drops data about guilds that the shard no longer has. No event reports guilds that the bot left while it was offline.
     pub(crate) fn forget_other_guilds(&self, shard: u32, guilds: &[u64]) {
         let guilds: HashSet<u64> = guilds.iter().copied().collect();
         let mut state = self.lock();
@@ -320,7 +323,7 @@ impl Core {
         }
     }
 
-    /// Turns what is due by now into work.
+    /// Turns everything that is due into work.
     pub(crate) fn tick(&self, state: &mut State) {
         let now = self.clock.now();
         state.subscriptions.tick(now);
@@ -340,7 +343,7 @@ impl Core {
         }
     }
 
-    /// When something is due that needs no event.
+    /// When the next thing is due that no event triggers.
     pub(crate) fn next_tick(state: &State) -> Duration {
         [state.subscriptions.retry_at, state.team.retry_at]
             .into_iter()
@@ -349,9 +352,9 @@ impl Core {
             .fold(state.next_refresh, Duration::min)
     }
 
-    // --- what is asked for a line
+    // --- what a line needs
 
-    /// Asks the callbacks. `None`: one has failed that never gave an answer; then the guild is asked for again.
+    /// Calls the callbacks. `None` if one failed that has never answered; the guild is then tried again later.
     pub(crate) async fn ask(&self, guild: &Guild) -> Option<Answers> {
         let asked = self.callbacks.ask(guild, &self.callback_time()).await;
         let has_failed = asked.has_failed();
@@ -363,7 +366,7 @@ impl Core {
         answers
     }
 
-    /// Puts back marks that were taken and not sent, in their order.
+    /// Puts back marks that were taken but not sent, in order.
     pub(crate) fn put_back(&self, marks: Vec<(Key, Mark)>) {
         let mut state = self.lock();
         for (key, mark) in marks.into_iter().rev() {
@@ -377,8 +380,8 @@ impl Core {
         Time { clock: &*self.clock, limit: self.limits.callback_timeout, reporter: &self.reporter }
     }
 
-    /// The guild's staff, if it is completely known. With it comes what is marked of its members, if that is to be taken
-    /// because the staff says it.
+    /// The guild's staff, if it is completely known, and the marks of its members, if they are to be taken because the staff
+    /// list includes them.
     pub(crate) fn staff_of(&self, guild: &Guild, answers: &Answers, take: bool) -> (Option<Holders>, Vec<(Key, Mark)>) {
         let roles = answers.granting_roles(guild.id);
         let has_intent = self.source.has_members_intent();
@@ -405,7 +408,7 @@ impl Core {
         self.reporter.warn_once(
             &format!("long {guild}"),
             &format!(
-                "guild {guild} is too long: its line has more than {} bytes; it stays as the service has it",
+                "guild {guild} is too long: its line has more than {} bytes; the service keeps what it has",
                 self.limits.line_bytes
             ),
         );
@@ -414,7 +417,7 @@ impl Core {
     pub(crate) fn say_intent_is_missing(&self) {
         self.reporter.warn_once(
             "intent",
-            "the client lacks the intent GUILD_MEMBERS: staff cannot be known, and stays as the service has it. Add it to \
+            "the client lacks the intent GUILD_MEMBERS: staff cannot be found, and the service keeps what it has. Add it to \
              the client's intents, and enable it (Server Members Intent) in Discord's developer portal",
         );
     }
@@ -423,7 +426,7 @@ impl Core {
     pub(crate) fn say_guilds_intent_is_missing(&self) {
         self.reporter.warn_once(
             "intent GUILDS",
-            "the client lacks the intent GUILDS: Discord does not tell it of its guilds. Add it to the client's intents",
+            "the client lacks the intent GUILDS: Discord does not send it its guilds. Add it to the client's intents",
         );
     }
 
@@ -433,7 +436,7 @@ impl Core {
     }
 }
 
-/// Whether something waits to be sent.
+/// Whether anything is waiting to be sent.
 pub(crate) fn has_work(state: &State) -> bool {
     state.batch.is_some()
         || state.snapshots.next_stale().is_some()
@@ -443,7 +446,7 @@ pub(crate) fn has_work(state: &State) -> bool {
         || !state.feedback.is_empty()
 }
 
-/// Ends when it is so late, or earlier when `wake` does.
+/// Completes at this time, or earlier when `wake` does.
 pub(crate) async fn wait_until(clock: &dyn Clock, due: Option<Duration>, wake: impl Future<Output = ()>) {
     let sleep = async {
         match due {

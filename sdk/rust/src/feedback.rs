@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-/// What someone says about the bot.
+/// A user's feedback about the bot.
 #[derive(Clone, Debug, Serialize)]
 pub struct Feedback {
     /// Your ID for it, 1 to 64 characters; sending it again replaces the entry.
@@ -22,16 +22,16 @@ pub struct Feedback {
     pub rating: u8,
     /// Epoch seconds.
     pub timestamp: f64,
-    /// Who says it.
+    /// Who wrote it.
     pub submitter: Submitter,
 }
 
 /// Who gives feedback.
 #[derive(Clone, Debug, Serialize)]
 pub struct Submitter {
-    /// The user's id.
+    /// The user's ID.
     pub id: String,
-    /// The user's name on the platform.
+    /// The username on the platform.
     pub username: String,
     /// The name to show; `None` for the username.
     pub name: Option<String>,
@@ -44,7 +44,7 @@ pub struct Submitter {
 pub enum Delivery {
     /// The service has it.
     Delivered,
-    /// The service does not have it, and why.
+    /// The service does not have it; the text says why.
     NotDelivered(String),
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for Delivery {
     }
 }
 
-/// Becomes the [`Delivery`]. It may be dropped; the feedback is sent anyway.
+/// Resolves to the [`Delivery`]. You can drop it; the feedback is sent anyway.
 #[derive(Debug)]
 pub struct PendingDelivery(oneshot::Receiver<Delivery>);
 
@@ -91,7 +91,7 @@ fn closed() -> Delivery {
     Delivery::NotDelivered("closed".to_owned())
 }
 
-/// An entry on its way.
+/// An entry that is waiting or being sent.
 #[derive(Debug)]
 pub(crate) struct Entry {
     /// The line of the events request.
@@ -109,12 +109,12 @@ impl Entry {
         (Self { line, about, spooled: None, result: Some(sender) }, PendingDelivery(receiver))
     }
 
-    /// One that a process before this one has left.
+    /// An entry left by an earlier process.
     pub(crate) fn from_spool(number: u64, line: String) -> Self {
-        Self { line, about: "feedback of an earlier start".to_owned(), spooled: Some(number), result: None }
+        Self { line, about: "feedback from an earlier start".to_owned(), spooled: Some(number), result: None }
     }
 
-    /// Tells what became of it.
+    /// Reports the outcome.
     pub(crate) fn end(mut self, delivery: Delivery) {
         if let Some(result) = self.result.take() {
             let _ = result.send(delivery);
@@ -122,7 +122,7 @@ impl Entry {
     }
 }
 
-/// The line of an entry, and what names it in the log.
+/// The line of an entry, and its name in the log.
 pub(crate) fn feedback_line(entry: &impl Serialize) -> Result<(String, String), String> {
     match serde_json::to_value(entry) {
         Ok(Value::Object(mut fields)) => {
@@ -135,15 +135,15 @@ pub(crate) fn feedback_line(entry: &impl Serialize) -> Result<(String, String), 
     }
 }
 
-/// The line that takes an entry back.
+/// The line that withdraws an entry.
 pub(crate) fn feedback_gone_line(id: &str) -> String {
     serde_json::json!({"type": "feedback_gone", "id": id}).to_string()
 }
 
-/// Entries that wait, in order.
+/// Waiting entries, in order.
 pub(crate) type Queue = VecDeque<Entry>;
 
-/// Puts entries before all others, in their order.
+/// Puts entries before all others, keeping their order.
 pub(crate) fn put_first(queue: &mut Queue, entries: impl DoubleEndedIterator<Item = Entry>) {
     entries.rev().for_each(|entry| queue.push_front(entry));
 }

@@ -11,7 +11,7 @@ use hyper::body::Bytes;
 
 use crate::clock::Clock;
 
-/// Compressed bytes that are sent at a time.
+/// How many compressed bytes to send at a time.
 const PIECE: usize = 32 * 1024;
 
 struct Zipper {
@@ -21,8 +21,8 @@ struct Zipper {
     flush_interval: Duration,
 }
 
-/// The compressed bytes. If lines come slowly, what is there is sent in every interval: a slow callback must not look like a
-/// dead connection.
+/// The compressed bytes. If lines come slowly, whatever is there is sent at each interval, so that a slow callback doesn't look
+/// like a dead connection.
 pub(crate) fn compress(
     lines: BoxStream<'static, Vec<u8>>,
     clock: Arc<dyn Clock>,
@@ -32,10 +32,10 @@ pub(crate) fn compress(
     stream::unfold(Zipper { lines, encoder, clock, flush_interval }, next_piece).boxed()
 }
 
-/// Compresses what is all there.
+/// Compresses complete data.
 pub(crate) fn compress_whole(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    // Writing into a vector cannot fail.
+    // Writing to a vector cannot fail.
     drop(encoder.write_all(bytes));
     encoder.finish().unwrap_or_default()
 }

@@ -10,7 +10,7 @@ use crate::outage::Channel;
 use crate::sender::say_connected;
 use crate::transport::{Answer, Body, Request};
 
-/// Sends one whenever the interval has passed since the last one began, or a shard has become ready; forever.
+/// Sends heartbeats forever: at each interval, and when a shard has become ready.
 pub(crate) async fn run(core: &Arc<Core>) {
     let mut not_before = Duration::ZERO;
     loop {
@@ -28,20 +28,20 @@ pub(crate) async fn run(core: &Arc<Core>) {
                 not_before = core.clock.now() + delay;
             }
         } else {
-            // The sender introduces the process; that counts as well.
+            // The sender's first heartbeat counts as well.
             drop(core.heartbeat_turn.lock().await);
         }
     }
 }
 
-/// Introduces the process before its first snapshot: when it started decides whose shards these are. Returns the delay after
-/// which it is to be tried again.
+/// Introduces the process before its first snapshot, because its start time decides who owns the shards. Returns the delay
+/// before the next try, if one is needed.
 pub(crate) async fn introduce(core: &Arc<Core>) -> Option<Duration> {
     let _only_one = core.heartbeat_turn.lock().await;
     if core.lock().is_introduced { None } else { send(core, Channel::Introduction).await }
 }
 
-/// Sends one. Returns the delay after which it is to be tried again, if the service did not take it.
+/// Sends a heartbeat. Returns the delay before the next try, if the service did not accept it.
 async fn send(core: &Arc<Core>, channel: Channel) -> Option<Duration> {
     {
         let mut state = core.lock();
@@ -94,7 +94,7 @@ fn body(core: &Core) -> Value {
     })
 }
 
-/// What this process holds in memory, in bytes; 0 where the system does not tell.
+/// This process's resident memory, in bytes; 0 where the system does not report it.
 fn resident_memory() -> u64 {
     let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return 0 };
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

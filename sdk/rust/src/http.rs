@@ -1,4 +1,4 @@
-//! The transport over HTTP: compressed bodies, bounded answers, no redirects.
+//! The HTTP transport: compressed bodies, limited responses, no redirects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,10 +20,10 @@ use crate::transport::{Body, Request, Response, Transport, envelope_data};
 
 /// Below this, compression saves nothing.
 const WORTH_COMPRESSING: usize = 4 * 1024;
-/// The largest answer that is read.
+/// The largest response to read.
 const ANSWER_BYTES: usize = 1024 * 1024;
 
-/// A connection that was idle for so long is not used again.
+/// A connection that was idle for this long is not used again.
 const IDLE: Duration = Duration::from_secs(10);
 
 type HttpBody = UnsyncBoxBody<Bytes, std::convert::Infallible>;
@@ -38,7 +38,7 @@ pub(crate) struct HttpTransport {
 }
 
 impl HttpTransport {
-    /// The error says why the system's certificate authorities cannot be read.
+    /// Fails if the system's certificate authorities cannot be read; the error says why.
     pub(crate) fn new(
         url: &str,
         mut authorization: HeaderValue,
@@ -50,7 +50,7 @@ impl HttpTransport {
         let connector = if url.starts_with("https:") {
             tls.with_provider_and_native_roots(provider)?.https_only().enable_http1().build()
         } else {
-            // No certificate is ever looked at.
+            // No certificate is ever checked.
             let config = rustls::ClientConfig::builder_with_provider(provider.into())
                 .with_safe_default_protocol_versions()
                 .map_err(std::io::Error::other)?
@@ -59,7 +59,7 @@ impl HttpTransport {
             tls.with_tls_config(config).https_or_http().enable_http1().build()
         };
         authorization.set_sensitive(true);
-        // An idle connection that the service is about to end would look like an outage.
+        // If the service closed an idle connection just as it is reused, that would look like an outage.
         let client = Client::builder(TokioExecutor::new()).pool_idle_timeout(IDLE).build(connector);
         Ok(Self { url: url.to_owned(), authorization, client, clock, flush_interval })
     }

@@ -4,20 +4,21 @@
 //!
 //! | part | decides |
 //! |---|---|
-//! | `marks` | what has changed and waits to be sent; its bound; what replaces what |
-//! | `snapshots` | which shards are to be sent whole, and the lines of a snapshot |
+//! | `marks` | which changes are waiting to be sent, how many at most, and which replace which |
+//! | `snapshots` | which shards to send as a whole, and the lines of a snapshot |
 //! | `sender`, `batch` | the numbering, one request at a time, retries, resync |
 //! | `heartbeat` | the report on the process and its shards |
-//! | `staff`, `listing`, `budget` | who holds a granting role, and whether that is completely known; how often members are listed |
-//! | `callbacks` | what only the bot knows: limits on time and parallelism, last answers |
-//! | `feedback`, `spool` | the queue of feedback, its results, the spool on disk |
+//! | `staff`, `listing`, `budget` | who has a granting role, and whether that is completely known; how often members are listed |
+//! | `callbacks` | the bot's callbacks: time limits, concurrency, last answers |
+//! | `feedback`, `spool` | the feedback queue, its results, the spool on disk |
 //! | `status` | log lines, counters, the status, notices |
 //! | `transport`, `calls`, `outage`, `http`, `gzip` | HTTP: gzip, time limits, the envelope, outages |
-//! | `source` | the bot library, as all of the above see it |
-//! | `on_serenity`, `on_twilight`, `library`, `table` | the adapters: the library's events, and the guilds that they tell of |
+//! | `source` | the interface to the bot library |
+//! | `on_serenity`, `on_twilight`, `library`, `table` | the adapters: the library's events and the guilds they report |
 //!
-//! `core` is what they share: one state behind one lock, which nobody holds while waiting. All work is one future, which
-//! [`Builder::start`] gives to tokio; time, chance and the transport are handed in, so that a test replays an hour in a moment.
+//! They share `core`: one state behind one lock, which is never held across a wait. All work is one future, which
+//! [`Builder::start`] gives to tokio. Time, randomness and the transport are passed in, so that a test can replay an hour in
+//! an instant.
 
 mod batch;
 mod budget;

@@ -1,4 +1,4 @@
-//! What the adapters share: a source that answers from the table of guilds, and from the library what only that knows.
+//! What the adapters share: a source that answers from the table of guilds, and asks the library for the rest.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use futures_util::future::BoxFuture;
 use crate::source::{GuildState, ListingError, Member, Page, ShardHealth, Source};
 use crate::table::Table;
 
-/// Members on a page. Discord gives no more.
+/// Members per page. Discord allows no more.
 pub(crate) const PAGE: u16 = 1_000;
 
-/// How long to wait after a 429 whose time the library does not tell. Discord's limit over all requests is one per second.
+/// How long to wait after a 429 if the library does not say. Discord's global limit resets every second.
 pub(crate) const UNNAMED_LIMIT: Duration = Duration::from_secs(1);
 
 /// What differs from library to library.
@@ -21,7 +21,7 @@ pub(crate) trait Library: Send + Sync + 'static {
     /// As [`Source::cached_holders`].
     fn cached_holders(&self, guild: u64, roles: &[u64]) -> Option<Vec<Member>>;
     fn list_members(&self, guild: u64, after: u64) -> BoxFuture<'static, Result<Page, ListingError>>;
-    /// Adds what the library knows of the shards now.
+    /// Adds what the library currently knows about the shards.
     fn look_at(&self, _shards: &mut [ShardHealth]) {}
 }
 

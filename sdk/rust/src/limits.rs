@@ -6,21 +6,21 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Between two heartbeats.
+    /// The time between heartbeats.
     pub heartbeat_interval: Duration,
     /// How long the first change waits for others to share its request.
     pub gather_time: Duration,
-    /// Lines of one events request.
+    /// The most lines in one events request.
     pub batch_lines: usize,
-    /// Bytes of one events request, before compression.
+    /// The most bytes in one events request, before compression.
     pub batch_bytes: usize,
-    /// Bytes of a line. A longer one is not sent; in a snapshot it is sent as unavailable.
+    /// The most bytes in a line. A longer one is not sent; in a snapshot, its guild is sent as unavailable.
     pub line_bytes: usize,
     /// The most waiting changes. Beyond that, every shard is sent as a whole instead.
     pub changes: usize,
     /// The most waiting feedback entries. Further ones are refused, and their result says so.
     pub feedback: usize,
-    /// Feedback lines of one events request: they must not keep changes waiting.
+    /// The most feedback lines in one events request, so that feedback does not hold up changes.
     pub feedback_lines: usize,
     /// After any line about a guild, its member count alone is not sent for this long.
     pub member_count_interval: Duration,
@@ -32,21 +32,21 @@ pub struct Limits {
     pub callback_retry: Duration,
     /// Guilds whose callbacks run at the same time.
     pub callbacks_at_once: usize,
-    /// Pages of members per second, for all of the bot's processes together; a process uses the share of its own shards.
-    /// A finite number above 0, or the feed does not start.
+    /// Pages of members per second, for all of the bot's processes together; each process uses its shards' share. It must be
+    /// a finite number above 0, or the feed does not start.
     pub listing_rate: f64,
-    /// After the first failed listing of members; doubles with each failure.
+    /// The delay after the first failed listing of members; doubles with each failure.
     pub listing_retry: Duration,
     /// The longest delay after a failed listing of members.
     pub longest_listing_retry: Duration,
-    /// Subscriptions that the service refuses and that are left out. One more, and none are sent until the callback's
-    /// answer is another one.
+    /// The most refused subscriptions to leave out. With one more, none are sent until the callback returns something
+    /// else.
     pub refused_subscriptions: usize,
     /// A request without progress for this long has failed.
     pub stall_timeout: Duration,
     /// A snapshot whose lines come slowly still sends what it has at least this often.
     pub flush_interval: Duration,
-    /// Delay after the first failed request; doubles with each failure.
+    /// The delay after the first failed request; doubles with each failure.
     pub first_retry: Duration,
     /// The longest delay after a failed request.
     pub longest_retry: Duration,
@@ -87,19 +87,19 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Says what is wrong with them.
+    /// Checks the limits; the error says what is wrong.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.listing_rate.is_finite() && self.listing_rate > 0.0 {
             return Ok(());
         }
         Err(format!(
-            "limits.listing_rate is {}: it must be a number of pages per second above 0, such as {}",
+            "limits.listing_rate is {}: it must be a number of pages per second above 0, like {}",
             self.listing_rate,
             Self::default().listing_rate
         ))
     }
 
-    /// The delay after the n-th failure in a row, of which half is chance: many processes must not come back in step.
+    /// The delay after the n-th failure in a row. Half of it is random, so that many processes do not retry in step.
     pub(crate) fn retry_delay(&self, failures: u32, random: f64) -> Duration {
         let factor = 2u32.saturating_pow(failures.saturating_sub(1));
         let delay = self.first_retry.saturating_mul(factor).min(self.longest_retry);
@@ -131,7 +131,7 @@ fn http_date(text: &str) -> Option<f64> {
     let year: i64 = words.next()?.parse().ok().filter(|year| (1970..10_000).contains(year))?;
     let mut time = words.next()?.splitn(3, ':').map(|part| part.parse::<u32>().ok());
     let (hours, minutes, seconds) = (time.next()??, time.next()??, time.next()??);
-    // Years begin in March here, so that the day that leap years add is their last.
+    // Years begin in March here, so that the leap day comes last.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1 - 719_468;
     let days = u32::try_from(days).ok()?;

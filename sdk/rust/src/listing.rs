@@ -64,7 +64,7 @@ async fn list(core: &Arc<Core>, guild: u64) {
     }
 }
 
-/// Ends, too, when the listing is not wanted any more.
+/// Also ends when the listing is no longer needed.
 async fn list_pages(core: &Arc<Core>, guild: u64) -> Result<(), ListingError> {
     let mut after = 0;
     loop {
@@ -94,11 +94,11 @@ async fn ask(core: &Core, guild: u64, after: u64) -> Result<Page, ListingError> 
     let mut page = core.source.list_members(guild, after);
     let began = core.clock.now();
     loop {
-        // A library that is limited waits by itself, and asks again.
+        // A rate-limited library waits and retries on its own.
         let moved = began.max(core.lock().budget.limited_until());
         let left = (moved + core.limits.stall_timeout).saturating_sub(core.clock.now());
         if left.is_zero() {
-            return Err(ListingError::Failed(format!("nothing came for {:?}", core.limits.stall_timeout)));
+            return Err(ListingError::Failed(format!("no response for {:?}", core.limits.stall_timeout)));
         }
         tokio::select! {
             biased;
@@ -112,7 +112,7 @@ fn is_affordable(core: &Core) -> bool {
     core.lock().budget.next_page() <= core.clock.now()
 }
 
-/// Waits until a page may be asked for. A limit may prolong that meanwhile.
+/// Waits until a page may be requested. Another limit may extend the wait.
 async fn await_budget(core: &Core) {
     while !is_affordable(core) {
         let due = core.lock().budget.next_page();
@@ -120,7 +120,7 @@ async fn await_budget(core: &Core) {
     }
 }
 
-/// A page is asked for. How many shards the process has is looked at each time: they start one after the other.
+/// Records a requested page. Counts the process's shards each time, because they start one after the other.
 fn spend(core: &Core) {
     let rate = share(core.limits.listing_rate, core.source.shards().len(), core.source.shard_count());
     core.lock().budget.spend(core.clock.now(), rate);

@@ -1,9 +1,9 @@
-//! What has changed and waits to be sent, in order; what replaces what.
+//! Changes waiting to be sent, in order, and which of them replace which.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-/// What is to be sent of a guild.
+/// What to send about a guild.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "marks add up")]
 pub(crate) struct GuildMark {
@@ -11,7 +11,7 @@ pub(crate) struct GuildMark {
     pub(crate) gone: bool,
     /// Name, icon, owner, members.
     pub(crate) fields: bool,
-    /// The callbacks are to be asked, and everything is sent if they say something new.
+    /// Call the callbacks, and send everything if they say something new.
     pub(crate) ask: bool,
     /// Everything.
     pub(crate) whole: bool,
@@ -32,7 +32,7 @@ impl GuildMark {
     }
 }
 
-/// Whom or what a mark is about.
+/// Who or what a mark is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
     Guild(u64),
@@ -50,23 +50,23 @@ impl Key {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     Guild(GuildMark),
-    /// The roles that the member has now.
+    /// The member's current roles.
     Member {
         roles: Vec<u64>,
-        /// It has replaced a `MemberGone`, and stays as long as that would.
+        /// It replaced a `MemberGone`, and is kept as long as that would have been.
         replaces_gone: bool,
     },
     MemberGone,
 }
 
 impl Mark {
-    /// Whether a snapshot without staff does not say it.
+    /// Whether a snapshot without staff leaves it out.
     pub(crate) fn outlives_snapshots(&self) -> bool {
         matches!(self, Self::MemberGone | Self::Member { replaces_gone: true, .. })
     }
 }
 
-/// The marks, in the order in which they came.
+/// The marks, in the order they arrived.
 #[derive(Default)]
 pub(crate) struct Marks {
     order: BTreeMap<i64, Key>,
@@ -92,7 +92,7 @@ impl Marks {
         self.insert(place, key, merged);
     }
 
-    /// The bot was removed from the guild: that replaces all that was marked of it.
+    /// The bot was removed from the guild, which replaces all marks of it.
     pub(crate) fn put_gone(&mut self, guild: u64) {
         self.drop_where(|key, _| key.guild() == guild);
         self.counts.due.remove(&guild);
@@ -107,7 +107,8 @@ impl Marks {
         Some((key, mark))
     }
 
-    /// Puts back what was taken and not sent, before all others; what has come since of the same thing is later news.
+    /// Puts back marks that were taken but not sent, before all others. A mark of the same thing that came since is newer and
+    /// wins.
     pub(crate) fn put_back(&mut self, key: Key, mark: Mark) {
         let merged = match (mark, self.remove(key)) {
             (Mark::Guild(earlier), Some(Mark::Guild(later))) => Mark::Guild(earlier.merged_with(later)),
@@ -118,18 +119,18 @@ impl Marks {
         self.insert(place, key, merged);
     }
 
-    /// Whether a member's leaving waits to be sent.
+    /// Whether the fact that a member left is waiting to be sent.
     pub(crate) fn has_member_gone(&self, guild: u64, user: u64) -> bool {
         self.entries.get(&Key::Member { guild, user }).is_some_and(|(_, mark)| mark.outlives_snapshots())
     }
 
-    /// Drops the marks of these guilds, except that a member has left: a snapshot without staff does not say that.
+    /// Drops the marks of these guilds, except for members who left, which a snapshot without staff does not include.
     pub(crate) fn drop_guilds(&mut self, is_theirs: impl Fn(u64) -> bool) {
         self.drop_where(|key, mark| is_theirs(key.guild()) && !mark.outlives_snapshots());
         self.counts.due.retain(|guild, _| !is_theirs(*guild));
     }
 
-    /// Takes what is marked of members of this guild, because a snapshot with its staff says it.
+    /// Takes the marks of this guild's members, because a snapshot with its staff includes them.
     pub(crate) fn take_members(&mut self, guild: u64) -> Vec<(Key, Mark)> {
         let is_theirs = |key: &Key| matches!(key, Key::Member { guild: of, .. } if *of == guild);
         let keys: Vec<Key> = self.order.values().filter(|key| is_theirs(key)).copied().collect();
@@ -142,13 +143,13 @@ impl Marks {
         self.counts.due.clear();
     }
 
-    /// The member count of this guild has changed. Says whether it may be sent at once.
+    /// The member count of this guild has changed. Returns whether it may be sent immediately.
     pub(crate) fn count_members(&mut self, guild: u64, now: Duration, interval: Duration) -> bool {
         let due = self.counts.sent.get(&guild).map_or(now, |sent| *sent + interval).max(now);
         *self.counts.due.entry(guild).or_insert(due) <= now
     }
 
-    /// A line of this guild says its member count.
+    /// A line about this guild includes its member count.
     pub(crate) fn count_is_sent(&mut self, guild: u64, now: Duration) {
         self.counts.due.remove(&guild);
         self.counts.sent.insert(guild, now);
@@ -164,7 +165,7 @@ impl Marks {
         self.counts.due.values().min().copied()
     }
 
-    /// Takes the member counts that are due, at most so many.
+    /// Takes the member counts that are due, at most this many.
     pub(crate) fn take_counts(&mut self, now: Duration, at_most: usize) -> Vec<u64> {
         let mut due: Vec<(Duration, u64)> =
             self.counts.due.iter().filter(|(_, due)| **due <= now).map(|(guild, due)| (*due, *guild)).collect();
@@ -198,11 +199,11 @@ impl Marks {
     }
 }
 
-/// Guilds of which only the member count has changed.
+/// Guilds where only the member count has changed.
 #[derive(Default)]
 struct Counts {
     /// When each may be sent.
     due: HashMap<u64, Duration>,
-    /// When a line of each was last made.
+    /// When a line about each was last built.
     sent: HashMap<u64, Duration>,
 }

@@ -1,8 +1,8 @@
 //! The adapter for serenity, and for poise, which runs on it.
 //!
-//! serenity gives each event to its handlers in its own task, so that two of them may swap places. Whose role is taken
-//! away must not depend on that: the handlers only begin a session, and everything after it comes from a collector, which the
-//! shard calls in order.
+//! serenity passes each event to its handlers in its own task, so two events may swap places. Who loses a role must not
+//! depend on that: the handlers only begin a session, and everything after it comes from a collector, which the shard calls
+//! in order.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -22,7 +22,7 @@ use crate::settings::SettingsError;
 use crate::source::{Guild, ListingError, Member, Page, ShardHealth};
 use crate::table::{Changed, Table};
 
-/// A companion for a bot on serenity or poise. It is cheap to clone.
+/// A companion for a bot built with serenity or poise. It is cheap to clone.
 #[derive(Clone)]
 pub struct SerenityCompanion {
     companion: Companion,
@@ -44,7 +44,7 @@ struct Serenity {
 }
 
 impl Builder {
-    /// Starts the feed for a client with these intents, the same that the client gets.
+    /// Starts the feed. Pass the same intents as to the client.
     pub fn serenity(self, intents: GatewayIntents) -> Result<SerenityCompanion, SettingsError> {
         let table = Arc::new(Table::default());
         let library = Arc::new(Serenity {
@@ -73,12 +73,13 @@ impl Deref for SerenityCompanion {
 }
 
 impl SerenityCompanion {
-    /// An event handler for the client's builder, beside the bot's own.
+    /// An event handler for the client's builder, next to the bot's own.
     pub fn handler(&self) -> SerenityHandler {
         SerenityHandler(self.clone())
     }
 
-    /// The same for a bot whose framework hears the events: call it with every event, like in poise's `event_handler`.
+    /// The same for a bot whose framework receives the events: call it with every event, for example in poise's
+    /// `event_handler`.
     pub fn event(&self, context: &Context, event: &FullEvent) {
         match event {
             FullEvent::Ready { data_about_bot } => self.ready(context, data_about_bot),
@@ -91,7 +92,7 @@ impl SerenityCompanion {
         }
     }
 
-    /// Reports the shards' latencies, too. Only the client's shard manager knows them.
+    /// Also reports the shards' latencies, which only the client's shard manager knows.
     pub fn watch(&self, manager: &Arc<ShardManager>) {
         let _ = self.library.manager.set(Arc::clone(manager));
     }
@@ -108,14 +109,14 @@ impl SerenityCompanion {
         tokio::spawn(async move { this.table.await_guilds(&this.companion, shard, session).await });
     }
 
-    /// serenity waits by itself when a request was answered with 429, and asks again.
+    /// After a 429, serenity waits and retries on its own.
     fn limited(&self, limit: &RatelimitInfo) {
         if is_from_discord(limit) {
             self.companion.tell(&BotEvent::Limited { time: limit.timeout });
         }
     }
 
-    /// Hears the shard's events in order from now on, until its next session.
+    /// Receives the shard's events in order from now on, until its next session.
     fn collect(&self, context: &Context, shard: u32) {
         let next = |sessions: &mut HashMap<u32, u64>| {
             let session = sessions.entry(shard).or_default();
@@ -194,7 +195,7 @@ impl EventHandler for SerenityHandler {
     }
 }
 
-/// serenity also reports its own waits, which avoid a 429. Those do not mean that the bot asks for too much. They last
+/// serenity also reports its own waits, which avoid a 429. Those do not mean that the bot sends too many requests. They last
 /// until a moment of the clock, while Discord names whole seconds or milliseconds.
 fn is_from_discord(limit: &RatelimitInfo) -> bool {
     limit.timeout.subsec_nanos().is_multiple_of(1_000_000)
@@ -273,7 +274,7 @@ mod tests {
 
     use super::*;
 
-    /// What serenity tells of a response with these headers, and of the request after it.
+    /// What serenity reports about a response with these headers, and about the request after it.
     async fn told(status: u16, headers: &[(&str, &str)]) -> Vec<RatelimitInfo> {
         let (sender, receiver) = std::sync::mpsc::channel();
         let request = Request::new(Route::GuildMembers { guild_id: GuildId::new(1) }, LightMethod::Get);

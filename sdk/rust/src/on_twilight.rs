@@ -19,7 +19,7 @@ use crate::settings::SettingsError;
 use crate::source::{Guild, ListingError, Member, Page};
 use crate::table::{Changed, Table};
 
-/// A companion for a bot on twilight. It is cheap to clone.
+/// A companion for a bot built with twilight. It is cheap to clone.
 #[derive(Clone)]
 pub struct TwilightCompanion {
     companion: Companion,
@@ -29,7 +29,7 @@ pub struct TwilightCompanion {
 
 struct Twilight {
     http: Arc<twilight_http::Client>,
-    /// Those of the shard that was last seen.
+    /// Those of the last shard seen.
     intents: AtomicU64,
     cached: OnceLock<CachedHolders>,
 }
@@ -37,7 +37,7 @@ struct Twilight {
 type CachedHolders = Box<dyn Fn(u64, &[u64]) -> Option<Vec<Member>> + Send + Sync>;
 
 impl Builder {
-    /// Starts the feed. The client lists members where staff is not known.
+    /// Starts the feed. The client is used to list members when staff is not known.
     pub fn twilight(self, http: impl Into<Arc<twilight_http::Client>>) -> Result<TwilightCompanion, SettingsError> {
         let table = Arc::new(Table::default());
         let intents = AtomicU64::new(Intents::all().bits());
@@ -70,7 +70,7 @@ impl TwilightCompanion {
         .union(EventTypeFlags::MEMBER_REMOVE)
         .union(EventTypeFlags::MEMBER_UPDATE);
 
-    /// Finds staff in this cache, too, as far as it has every member of a guild.
+    /// Also finds staff in this cache, for guilds whose members are all in it.
     #[cfg(feature = "twilight-cache")]
     #[must_use]
     pub fn with_cache(self, cache: Arc<twilight_cache_inmemory::DefaultInMemoryCache>) -> Self {
@@ -156,8 +156,8 @@ impl Library for Twilight {
                 request = request.after(after);
             }
             let mut request = request.into_future();
-            // twilight asks again after a 429, at once if that is about all requests, and does not say so. But it asks this
-            // before each try: the second one is left to the budget. Without a rate limiter in the client, a proxy has to
+            // twilight retries after a 429 without saying so, and immediately if the limit is global. But it calls this before
+            // each try, so the budget decides about the second one. Without a rate limiter in the client, a proxy has to
             // prevent the 429.
             let was_tried = AtomicBool::new(false);
             request.set_pre_flight(move || !was_tried.swap(true, Ordering::Relaxed));

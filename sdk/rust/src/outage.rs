@@ -7,7 +7,7 @@ use std::time::Duration;
 pub(crate) enum Channel {
     Sender,
     Heartbeat,
-    /// The sender's heartbeat before a snapshot: its failures are the sender's, its success is both's.
+    /// The sender's heartbeat before a snapshot: its failures count for the sender, its success for both.
     Introduction,
 }
 
@@ -20,7 +20,7 @@ impl Channel {
 /// Whether the service can be reached.
 #[derive(Default)]
 pub(crate) struct Outage {
-    /// Failures in a row, by channel.
+    /// Consecutive failures, by channel.
     failures: [u32; 2],
     /// Channels that have failed in this outage.
     has_failed: [bool; 2],
@@ -33,14 +33,14 @@ impl Outage {
         self.has_failed.contains(&true)
     }
 
-    /// One more failure in a row; returns how many.
+    /// Counts one more consecutive failure; returns how many there are.
     pub(crate) fn count(&mut self, channel: Channel) -> u32 {
         let failures = &mut self.failures[channel.index()];
         *failures = failures.saturating_add(1);
         *failures
     }
 
-    /// The service does not serve. Says whether an outage begins with that.
+    /// The service does not respond properly. Returns whether this starts an outage.
     pub(crate) fn begin(&mut self, channel: Channel, now: Duration) -> bool {
         let is_first = !self.is_on();
         if is_first {
@@ -51,13 +51,13 @@ impl Outage {
         is_first
     }
 
-    /// The service refuses the key. Says whether it does so for the first time in this outage.
+    /// The service refuses the key. Returns whether this is the first time in this outage.
     pub(crate) fn refuse_key(&mut self) -> bool {
         !std::mem::replace(&mut self.is_key_refused, true)
     }
 
-    /// The service has answered. Returns how long the outage was, if it ends with that: when every channel that has
-    /// failed was answered again.
+    /// The service has answered. Returns how long the outage lasted, if this ends it, which is when every channel that has
+    /// failed gets an answer again.
     pub(crate) fn succeed(&mut self, channel: Channel, now: Duration) -> Option<Duration> {
         let was_on = self.is_on();
         let answered = if channel == Channel::Introduction { 0..2 } else { channel.index()..channel.index() + 1 };

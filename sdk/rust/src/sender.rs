@@ -28,7 +28,7 @@ enum Step {
     MakeBatch,
 }
 
-/// Sends forever; when the feed closes, what is left, each request once.
+/// Sends forever. When the feed closes, sends what is left, each request once.
 pub(crate) async fn run(core: &Arc<Core>) {
     let mut phase = core.phase.subscribe();
     let mut closing = async || drop(phase.wait_for(|phase| *phase != Phase::Open).await);
@@ -73,7 +73,7 @@ fn next_due(core: &Core) -> Duration {
     [state.start_at, count].into_iter().flatten().fold(Core::next_tick(&state), Duration::min)
 }
 
-/// Does one thing after the other until nothing is left.
+/// Does one thing after another until nothing is left.
 async fn work(core: &Arc<Core>) {
     let requests = core.reporter.counters().requests;
     loop {
@@ -101,7 +101,7 @@ async fn work(core: &Arc<Core>) {
     }
 }
 
-/// Waits. Says whether to go on: closing ends the wait, and there is no second one.
+/// Waits. Returns whether to continue: closing ends the wait, and there is no second one.
 async fn pause(core: &Core, delay: Duration) -> bool {
     let mut phase = core.phase.subscribe();
     tokio::select! {
@@ -136,7 +136,7 @@ fn next_step(core: &Core, state: &mut State) -> Option<Step> {
     has_changes.then_some(Step::MakeBatch)
 }
 
-/// Returns the delay after which the same is to be tried again.
+/// Returns the delay before the same is tried again, if necessary.
 async fn take_step(core: &Arc<Core>, step: Step) -> Option<Duration> {
     match step {
         Step::Batch => batch::send(core).await,
@@ -208,13 +208,13 @@ async fn send_snapshot(core: &Arc<Core>, shard: u32) -> Option<Duration> {
     None
 }
 
-/// Never 1: a service that lost everything expects 1, and must find a gap in whatever comes after a snapshot.
+/// Never 1: a service that lost everything expects 1, and has to find a gap in whatever comes after a snapshot.
 fn snapshot_number(state: &mut State) -> u64 {
     state.next = state.next.max(2);
     state.next
 }
 
-/// Says once that every own shard has been sent.
+/// Logs once that every one of this process's shards has been sent.
 pub(crate) fn say_connected(core: &Core, state: &mut State) {
     if state.snapshots.is_connected || !core.are_own_shards_sent(state) || core.source.expects_shards() {
         return;
@@ -283,7 +283,7 @@ async fn send_subscriptions(core: &Arc<Core>) -> Option<Duration> {
     }
 }
 
-/// Leaves a line out from now on; if too many are refused, everything of this answer.
+/// Leaves a line out from now on; if too many are refused, the whole answer.
 fn refuse_subscription(core: &Core, line: &str, reason: &str, answer: u128) {
     let mut state = core.lock();
     let refusals = &mut state.refused_subscriptions;
@@ -302,14 +302,14 @@ fn refuse_subscription(core: &Core, line: &str, reason: &str, answer: u128) {
     core.reporter.warn_once(
         "subscriptions",
         &format!(
-            "more than {most} subscriptions are refused: none are sent until the callback gives other ones, and premium \
+            "more than {most} subscriptions are refused: none are sent until the callback returns something else, and premium \
              stays as the service has it. The last reason: {reason}"
         ),
     );
 }
 
 impl Refusals {
-    /// Forgets the lines that the callback does not give any more.
+    /// Forgets lines that the callback no longer returns.
     fn keep_only(&mut self, lines: &[String]) {
         if !self.lines.is_empty() {
             let given: HashSet<&String> = lines.iter().collect();
@@ -318,7 +318,7 @@ impl Refusals {
     }
 }
 
-/// No events at the next number: an answer without a gap means that the service still has all that came before.
+/// Sends no events under the next number: a response without a gap means that the service still has everything before it.
 async fn probe(core: &Arc<Core>) -> Option<Duration> {
     let sequence = core.lock().next;
     let request = numbered(core, "POST", "/bot/events".to_owned(), sequence, Body::Lines(Vec::new()));
@@ -340,7 +340,7 @@ async fn probe(core: &Arc<Core>) -> Option<Duration> {
     }
 }
 
-/// A snapshot or the subscriptions came too late: they are sent again, under the number that the service expects.
+/// A snapshot or the subscriptions arrived too late: sends them again, under the number that the service expects.
 fn overtaken(core: &Core, data: &Map<String, Value>) -> Option<Duration> {
     let mut state = core.lock();
     let has_moved = next_of(data) > state.next;
@@ -353,7 +353,7 @@ fn overtaken(core: &Core, data: &Map<String, Value>) -> Option<Duration> {
     Some(core.limits.retry_delay(state.refusals, core.clock.random()))
 }
 
-/// A request that carries the name of this process and a number.
+/// A request with this process's name and a number.
 pub(crate) fn numbered(core: &Core, method: &'static str, path: String, sequence: u64, body: Body) -> Request {
     Request { method, path, instance: Some(core.instance.clone()), sequence: Some(sequence), body }
 }
@@ -363,17 +363,17 @@ pub(crate) fn next_of(data: &Map<String, Value>) -> u64 {
     data.get("next").and_then(Value::as_u64).unwrap_or(1)
 }
 
-/// The line that an answer names, counted from 0.
+/// The line that a response points at, counted from 0.
 pub(crate) fn line_index(data: &Map<String, Value>) -> Option<usize> {
     usize::try_from(data.get("line")?.as_u64()?.checked_sub(1)?).ok()
 }
 
-/// What an answer says about why.
+/// The reason that a response gives.
 pub(crate) fn reason(data: &Map<String, Value>) -> &str {
     ["reason", "error"].iter().find_map(|name| data.get(*name)?.as_str()).unwrap_or("no reason is given")
 }
 
-/// Tells whether two lists of lines are the same, without keeping them.
+/// A digest that tells whether two lists of lines are the same, without keeping them.
 pub(crate) fn digest(lines: &[String]) -> u128 {
     let half = |salt: u8| {
         let mut hasher = DefaultHasher::new();

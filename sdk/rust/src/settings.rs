@@ -5,7 +5,7 @@ use std::fmt;
 use hyper::Uri;
 use hyper::header::HeaderValue;
 
-/// Where the service is, and the key for it.
+/// The service's address, and the key for it.
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) url: String,
@@ -38,7 +38,7 @@ impl Settings {
             Ok(_) | Err(std::env::VarError::NotPresent) => Err(SettingsError(format!("{name} is not set: {remedy}"))),
             Err(std::env::VarError::NotUnicode(_)) => Err(SettingsError(format!("{name} is not text: {remedy}"))),
         };
-        let url = read("COMPANION_URL", "set it to the address of the service, such as https://companion.example")?;
+        let url = read("COMPANION_URL", "set it to the service's address, for example https://companion.example")?;
         let key = read("COMPANION_BOT_KEY", "set it to the key that `bot-companion key create` shows")?;
         Self::new(&url, &key)
     }
@@ -48,23 +48,23 @@ impl Settings {
     }
 }
 
-/// Without a slash at the end.
+/// The address without a slash at the end.
 fn checked_url(url: &str) -> Result<String, SettingsError> {
     let wrong = |why: &str| Err(SettingsError(format!("COMPANION_URL {why}")));
     if url.trim() != url {
         return wrong("has a space or a line break around it: remove it");
     }
     let Ok(parsed) = url.parse::<Uri>() else {
-        return wrong("is not an address: it looks like https://companion.example");
+        return wrong("is not an address: write it like https://companion.example");
     };
     if !matches!(parsed.scheme_str(), Some("http" | "https")) || parsed.host().is_none_or(str::is_empty) {
-        return wrong("does not begin with http:// or https://: it looks like https://companion.example");
+        return wrong("does not begin with http:// or https://: write it like https://companion.example");
     }
     if parsed.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-        return wrong("contains a user name: remove it, the key is in COMPANION_BOT_KEY");
+        return wrong("contains a username: remove it, the key belongs in COMPANION_BOT_KEY");
     }
     if parsed.query().is_some() {
-        return wrong("has a question mark in it: it ends with the host or the base path");
+        return wrong("has a question mark in it: it must end with the host or the base path");
     }
     Ok(url.trim_end_matches('/').to_owned())
 }
@@ -75,9 +75,9 @@ fn authorization(key: &str) -> Result<HeaderValue, SettingsError> {
         return wrong("has a space or a line break in it: copy the key alone");
     }
     if !key.starts_with("bck_") || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return wrong("is not a bot key, which begins with bck_: make one with `bot-companion key create`");
+        return wrong("is not a bot key, which begins with bck_: create one with `bot-companion key create`");
     }
-    HeaderValue::from_str(&format!("Bearer {key}")).or_else(|_| wrong("has a character in it that no key has"))
+    HeaderValue::from_str(&format!("Bearer {key}")).or_else(|_| wrong("has a character that no key has"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Which shards are to be sent whole, and the lines of a snapshot.
+//! Which shards to send as a whole, and the lines of a snapshot.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,21 +11,21 @@ use crate::core::Core;
 use crate::source::{Guild, GuildState, shard_of};
 use crate::staff::{Holders, MOST_STAFF};
 
-/// The service's bound on a name.
+/// The service's limit on a name.
 const NAME_CHARACTERS: usize = 100;
 
-/// An own shard that is ready. One that is not is not in the table.
+/// One of the process's shards that is ready. Others are not in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shard {
-    /// To be sent whole.
+    /// Has to be sent as a whole.
     Stale,
-    /// Its snapshot is on its way.
+    /// Its snapshot is being sent.
     Sending,
     /// The service has it.
     Sent,
 }
 
-/// What became of a guild whose line the service has refused.
+/// What happens to a guild whose line the service refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// It is sent as unavailable.
@@ -34,15 +34,15 @@ pub(crate) enum Refused {
     LeftOut,
 }
 
-/// The own shards, and what the service refuses of them.
+/// The process's shards, and which of their guilds the service refuses.
 #[derive(Default)]
 pub(crate) struct Snapshots {
     pub(crate) shard_count: u32,
     shards: BTreeMap<u32, Shard>,
     refused: HashMap<u64, Refused>,
-    /// Some shard has been ready.
+    /// Whether any shard has been ready.
     pub(crate) was_ready: bool,
-    /// Every own shard has been sent once.
+    /// Whether every one of the process's shards has been sent once.
     pub(crate) is_connected: bool,
 }
 
@@ -85,7 +85,7 @@ impl Snapshots {
         self.shards.insert(shard, Shard::Sending);
     }
 
-    /// The snapshot was answered; unless the shard has begun again meanwhile, this is what it is now.
+    /// The snapshot was answered: sets the shard's state, unless the shard has started over meanwhile.
     pub(crate) fn end(&mut self, shard: u32, state: Shard) {
         if let Some(current) = self.shards.get_mut(&shard).filter(|current| **current == Shard::Sending) {
             *current = state;
@@ -98,7 +98,7 @@ impl Snapshots {
         self.shards.get(&shard).is_some_and(|state| *state != Shard::Stale)
     }
 
-    /// The service has refused the guild's line; returns what is done about it.
+    /// The service refused the guild's line; returns what to do about it.
     pub(crate) fn refuse(&mut self, guild: u64) -> Refused {
         let refused = if self.refused.contains_key(&guild) { Refused::LeftOut } else { Refused::Unavailable };
         self.refused.insert(guild, refused);
@@ -109,16 +109,16 @@ impl Snapshots {
         self.refused.retain(|guild, _| stays(*guild));
     }
 
-    /// The guild has changed: its line may be accepted now. Says whether it was refused.
+    /// The guild has changed, so its line may be accepted now. Returns whether it was refused before.
     pub(crate) fn accept(&mut self, guild: u64) -> bool {
         self.refused.remove(&guild).is_some()
     }
 }
 
-/// The guilds of the lines that were written, by which a refused line is found.
+/// The guilds of the lines written so far, to find a refused line.
 pub(crate) type Written = Arc<Mutex<Vec<u64>>>;
 
-/// The lines of a shard, and the last one, which counts them.
+/// The lines of a shard, and a last one with their count.
 pub(crate) fn lines(core: &Arc<Core>, guilds: Vec<u64>, written: &Written) -> BoxStream<'static, Vec<u8>> {
     let (maker, adder, end) = (Arc::clone(core), Arc::clone(written), Arc::clone(written));
     let at_once = core.limits.callbacks_at_once.max(1);
@@ -128,8 +128,8 @@ pub(crate) fn lines(core: &Arc<Core>, guilds: Vec<u64>, written: &Written) -> Bo
             async move {
                 let line = line(&core, guild).await;
                 if (index + 1) % at_once == 0 {
-                    // A shard with many guilds must not keep the bot's own tasks waiting. Afterwards, so that guilds whose
-                    // answers come at once are listed in their order.
+                    // A shard with many guilds must not hold up the bot's own tasks. This comes afterwards, so that guilds whose
+                    // answers come immediately stay in order.
                     tokio::task::yield_now().await;
                 }
                 (guild, line)
@@ -150,7 +150,7 @@ pub(crate) fn lines(core: &Arc<Core>, guilds: Vec<u64>, written: &Written) -> Bo
         .boxed()
 }
 
-/// The guild's line; `None`: it is left out.
+/// The guild's line; `None` if it is left out.
 async fn line(core: &Arc<Core>, id: u64) -> Option<String> {
     let unavailable = json!({"id": id.to_string(), "unavailable": true}).to_string();
     let refused = core.lock().snapshots.refused.get(&id).copied();
@@ -174,7 +174,7 @@ async fn line(core: &Arc<Core>, id: u64) -> Option<String> {
     }
 }
 
-/// Everything of a guild. Absent staff stays as the service has it.
+/// Everything about a guild. Without staff, the service keeps the staff it has.
 pub(crate) fn whole(guild: &Guild, answers: &Answers, staff: Option<&Holders>) -> Value {
     let mut line = fields(guild, answers);
     let grants: serde_json::Map<String, Value> =
@@ -188,7 +188,7 @@ pub(crate) fn whole(guild: &Guild, answers: &Answers, staff: Option<&Holders>) -
     line
 }
 
-/// A guild without grants and staff, which stay as the service has them.
+/// A guild without grants and staff; the service keeps those it has.
 pub(crate) fn fields(guild: &Guild, answers: &Answers) -> Value {
     let name: String = guild.name.chars().take(NAME_CHARACTERS).collect();
     json!({

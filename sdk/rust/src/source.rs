@@ -1,4 +1,4 @@
-//! What the feed asks the bot's side for, at the moment of sending: so an old state is never sent after a new one.
+//! What the feed asks the bot for. It does so when it sends, so it never sends an old state after a new one.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use futures_util::future::BoxFuture;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Guild {
-    /// Its id.
+    /// Its ID.
     pub id: u64,
     /// Its name.
     pub name: String,
     /// The hash of its icon.
     pub icon: Option<String>,
-    /// The id of its owner.
+    /// The ID of its owner.
     pub owner: u64,
     /// How many members it has.
     pub members: u64,
@@ -38,7 +38,7 @@ impl Guild {
 /// The current state of a guild.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GuildState {
-    /// The bot sees it.
+    /// The bot can see it.
     Available(Guild),
     /// The platform has an outage: the bot is in it, but cannot see it.
     Unavailable,
@@ -46,12 +46,12 @@ pub enum GuildState {
     Gone,
 }
 
-/// A member with all roles.
+/// A member with all their roles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The user's id.
+    /// The user's ID.
     pub user: u64,
-    /// The ids of all roles of this member.
+    /// The IDs of all of this member's roles.
     pub roles: Vec<u64>,
 }
 
@@ -70,7 +70,7 @@ pub struct ShardHealth {
 }
 
 impl ShardHealth {
-    /// A shard of which nothing is known but that it is there.
+    /// A shard that is only known to exist.
     pub fn new(id: u32) -> Self {
         Self { id, ..Self::default() }
     }
@@ -81,9 +81,9 @@ impl ShardHealth {
 pub enum ListingError {
     /// The platform refuses it (401 or 403): the privileged intent is not enabled.
     Forbidden,
-    /// The platform limits the bot (429): this page is asked for again after this time, and the listing goes on.
+    /// The platform rate limits the bot (429): this page is requested again after this time, and the listing continues.
     Limited(Duration),
-    /// Anything else; it is tried again.
+    /// Anything else; the listing is retried.
     Failed(String),
 }
 
@@ -91,7 +91,7 @@ impl fmt::Display for ListingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Forbidden => f.write_str("the platform refuses it"),
-            Self::Limited(time) => write!(f, "the platform limits the bot for {time:?}"),
+            Self::Limited(time) => write!(f, "the platform rate limits the bot for {time:?}"),
             Self::Failed(reason) => f.write_str(reason),
         }
     }
@@ -99,18 +99,18 @@ impl fmt::Display for ListingError {
 
 impl std::error::Error for ListingError {}
 
-/// A page of members, in ascending order of their ids.
+/// A page of members, in ascending order of their IDs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     /// The members.
     pub members: Vec<Member>,
-    /// Whether there is no page after this one.
+    /// Whether this is the last page.
     pub is_last: bool,
 }
 
 /// The bot library, as the feed sees it.
 pub trait Source: Send + Sync + 'static {
-    /// The bot's name, as far as it is known.
+    /// The bot's name, if it is known.
     fn name(&self) -> Option<String>;
     /// The library and its version, like `serenity 0.12`.
     fn library(&self) -> Option<String>;
@@ -118,19 +118,19 @@ pub trait Source: Send + Sync + 'static {
     fn shard_count(&self) -> u32;
     /// The process's own shards, as far as the library knows them.
     fn shards(&self) -> Vec<ShardHealth>;
-    /// Whether further own shards are about to come. Libraries start one after the other.
+    /// Whether more of the process's shards are about to start. Libraries start them one after another.
     fn expects_shards(&self) -> bool {
         false
     }
-    /// The guilds of a shard, those with an outage too.
+    /// The guilds of a shard, including those with an outage.
     fn guild_ids(&self, shard: u32) -> Vec<u64>;
-    /// How a guild is now.
+    /// A guild's current state.
     fn guild(&self, id: u64) -> GuildState;
-    /// Whether the client gets members' events.
+    /// Whether the client receives member events.
     fn has_members_intent(&self) -> bool;
-    /// The members that hold one of these roles, if the library's cache has every member of the guild.
+    /// The members with one of these roles, if the library's cache has every member of the guild.
     fn cached_holders(&self, guild: u64, roles: &[u64]) -> Option<Vec<Member>>;
-    /// The page of the guild's members whose ids are above `after`, from the platform.
+    /// The page of the guild's members with IDs above `after`, from the platform.
     fn list_members(&self, guild: u64, after: u64) -> BoxFuture<'static, Result<Page, ListingError>>;
 }
 

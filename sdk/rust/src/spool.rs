@@ -1,21 +1,21 @@
-//! Feedback on disk: it outlives the process until the service has acknowledged or refused it.
+//! Feedback on disk: it survives the process until the service has accepted or refused it.
 //!
 //! The file is a journal of lines: `+ NUMBER LINE` adds an entry, `- NUMBER` removes it. It is emptied when nothing is
-//! left in it, and written again when most of it is of the past.
+//! left in it, and rewritten when most of its lines are obsolete.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 
-/// A journal with more lines of the past than this, and more than it has entries, is written again.
+/// A journal with more obsolete lines than this, and more than it has entries, is rewritten.
 const PAST_LINES: usize = 1_000;
 
 /// The file.
 pub(crate) struct Spool {
     path: PathBuf,
     journal: File,
-    /// Held as long as this process uses the spool.
+    /// Locked for as long as this process uses the spool.
     _lock: File,
     entries: BTreeMap<u64, String>,
     next: u64,
@@ -23,11 +23,11 @@ pub(crate) struct Spool {
 }
 
 impl Spool {
-    /// Opens the file or makes it, and reads what is in it. One that another process uses is an error.
+    /// Opens or creates the file, and reads what is in it. Fails if another process is using it.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let lock = private_file(&with_suffix(path, "lock"))?;
         lock.try_lock().map_err(|error| match error {
-            std::fs::TryLockError::WouldBlock => io::Error::other("another process uses it"),
+            std::fs::TryLockError::WouldBlock => io::Error::other("another process is using it"),
             std::fs::TryLockError::Error(error) => error,
         })?;
         let journal = private_file(path)?;
@@ -65,7 +65,7 @@ impl Spool {
 
     fn read(&mut self) -> io::Result<()> {
         for line in BufReader::new(&self.journal).split(b'\n') {
-            // A line that was cut when the machine went down is left out.
+            // Skips a line that was cut off when the machine went down.
             let Ok(line) = String::from_utf8(line?) else { continue };
             let mut parts = line.splitn(3, ' ');
             let (sign, number) = (parts.next(), parts.next().and_then(|number| number.parse::<u64>().ok()));
@@ -81,7 +81,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Writes what is left into a new file, which then takes the place of the old one.
+    /// Writes what is left to a new file, which then replaces the old one.
     fn rewrite(&mut self) -> io::Result<()> {
         let path = with_suffix(&self.path, "new");
         let mut journal = private_file(&path)?;
@@ -105,7 +105,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// A file that only its owner may read.
+/// A file that only its owner can read.
 fn private_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(true);
@@ -118,7 +118,7 @@ fn private_file(path: &Path) -> io::Result<File> {
 mod tests {
     use super::*;
 
-    /// A file in a folder that goes with the test.
+    /// A file in a folder that is removed with the test.
     struct Place(PathBuf);
 
     impl Place {

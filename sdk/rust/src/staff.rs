@@ -1,39 +1,39 @@
-//! Who holds a granting role, and whether that is completely known.
+//! Who has a granting role, and whether that is completely known.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use crate::source::Member;
 
-/// The service's bound on the staff of a guild.
+/// The service's limit on the staff of a guild.
 pub(crate) const MOST_STAFF: usize = 10_000;
-/// A library's cache may lag behind its events by so long; events of this time win over what is read from the cache.
+/// A library's cache may lag this far behind its events; events this recent win over the cache.
 const CACHE_LAG: Duration = Duration::from_secs(5);
-/// Events that are remembered for that. If there are more, the cache counts as incomplete.
+/// How many events are remembered for that. If there are more, the cache counts as incomplete.
 const RECENT_EVENTS: usize = 10_000;
 
-/// User to the granting roles, both in ascending order.
+/// Maps users to their granting roles, both in ascending order.
 pub(crate) type Holders = BTreeMap<u64, Vec<u64>>;
 
-/// What is known of a guild that has granting roles.
+/// What is known about a guild that has granting roles.
 struct Known {
     /// The roles that grant something, in ascending order.
     roles: Vec<u64>,
-    /// Who holds them, if that is completely known.
+    /// Who has them, if that is completely known.
     holders: Option<Holders>,
 }
 
-/// A listing under way.
+/// A listing in progress.
 struct Listing {
     guild: u64,
     roles: Vec<u64>,
     found: Holders,
-    /// What events said since it began; `None`: the member left.
+    /// What events have said since it began; `None` if the member left.
     meanwhile: HashMap<u64, Option<Vec<u64>>>,
     is_cancelled: bool,
 }
 
-/// A member's event of the last seconds.
+/// A member event from the last seconds.
 struct Recent {
     at: Duration,
     guild: u64,
@@ -41,10 +41,10 @@ struct Recent {
     roles: Vec<u64>,
 }
 
-/// When a guild's turn for a listing comes.
+/// When it is a guild's turn to be listed.
 struct Queued {
     due: Duration,
-    /// Of those that are due at the same time, the first comes first.
+    /// Breaks ties: guilds due at the same time keep their order.
     place: u64,
     failures: u32,
 }
@@ -57,14 +57,14 @@ pub(crate) struct Staff {
     places: u64,
     listing: Option<Listing>,
     recent: VecDeque<Recent>,
-    /// Until when events are missing in `recent`.
+    /// Until when `recent` may lack events.
     recent_lost: Option<Duration>,
     /// The platform refuses listings.
     pub(crate) is_forbidden: bool,
 }
 
 impl Staff {
-    /// The staff under these granting roles; `None` while it is not completely known, and then the guild waits for a
+    /// The staff with these granting roles. While that is not completely known, returns `None` and queues the guild for a
     /// listing.
     pub(crate) fn of(&mut self, guild: u64, roles: &[u64]) -> Option<Holders> {
         if roles.is_empty() {
@@ -111,7 +111,7 @@ impl Staff {
         Some(holders)
     }
 
-    /// A member's event. Says whether it is news that is to be sent.
+    /// A member event. Returns whether it has to be sent.
     pub(crate) fn member(&mut self, guild: u64, user: u64, roles: &[u64], now: Duration) -> bool {
         self.remember(guild, user, roles, now);
         let Some(known) = self.known.get_mut(&guild) else { return false };
@@ -140,7 +140,7 @@ impl Staff {
         }
     }
 
-    /// A role was deleted. Says whether it granted something.
+    /// A role was deleted. Returns whether it granted something.
     pub(crate) fn role_gone(&mut self, guild: u64, role: u64) -> bool {
         let Some(known) = self.known.get_mut(&guild).filter(|known| known.roles.contains(&role)) else { return false };
         if let Some(holders) = &mut known.holders {
@@ -161,7 +161,7 @@ impl Staff {
         }
     }
 
-    /// A new session: while the bot was away members may have changed without an event.
+    /// A new session: members may have changed without an event while the bot was offline.
     pub(crate) fn forget_where(&mut self, is_theirs: impl Fn(u64) -> bool) {
         self.known.retain(|guild, _| !is_theirs(*guild));
         self.queue.retain(|guild, _| !is_theirs(*guild));
@@ -171,7 +171,7 @@ impl Staff {
         }
     }
 
-    /// How many staff are known, over all guilds.
+    /// How many staff are known, across all guilds.
     pub(crate) fn len(&self) -> usize {
         self.known.values().filter_map(|known| known.holders.as_ref()).map(BTreeMap::len).sum()
     }
@@ -189,7 +189,7 @@ impl Staff {
             .ok_or_else(|| next.map(|(_, queued)| queued.due))
     }
 
-    /// Begins the listing of a guild that is queued.
+    /// Begins the listing of a queued guild.
     pub(crate) fn begin_listing(&mut self, guild: u64) -> bool {
         let Some(known) = self.known.get(&guild) else {
             self.queue.remove(&guild);
@@ -205,12 +205,12 @@ impl Staff {
         true
     }
 
-    /// Whether a listing is under way and still wanted.
+    /// Whether a listing is in progress and still needed.
     pub(crate) fn is_listing(&self) -> bool {
         self.listing.as_ref().is_some_and(|listing| !listing.is_cancelled)
     }
 
-    /// Adds a page. Returns the highest id on it; `None` if the listing is not wanted any more.
+    /// Adds a page. Returns the highest ID on it; `None` if the listing is no longer needed.
     pub(crate) fn add_page(&mut self, members: &[Member]) -> Option<u64> {
         let listing = self.listing.as_mut().filter(|listing| !listing.is_cancelled)?;
         for member in members {
@@ -219,8 +219,8 @@ impl Staff {
         Some(members.iter().map(|member| member.user).max().unwrap_or_default())
     }
 
-    /// The last page was added. Says whether the staff is known now; if new roles were granted meanwhile, the guild is
-    /// listed again.
+    /// The last page was added. Returns whether the staff is now known; if more roles began to grant something meanwhile, the
+    /// guild is listed again.
     pub(crate) fn end_listing(&mut self) -> bool {
         let Some(mut listing) = self.listing.take().filter(|listing| !listing.is_cancelled) else { return false };
         let Some(known) = self.known.get_mut(&listing.guild) else { return false };
@@ -239,7 +239,7 @@ impl Staff {
         true
     }
 
-    /// The listing has failed: the guild is tried again later, the others first.
+    /// The listing failed: the guild is tried again later, after the others.
     pub(crate) fn fail_listing(&mut self, now: Duration, delay: impl Fn(u32) -> Duration) {
         let Some(listing) = self.listing.take().filter(|listing| !listing.is_cancelled) else { return };
         if let Some(queued) = self.queue.get_mut(&listing.guild) {
@@ -274,7 +274,7 @@ impl Staff {
     }
 }
 
-/// Those of the roles that grant something, in ascending order.
+/// The roles among these that grant something, in ascending order.
 pub(crate) fn granting(roles: &[u64], granting: &[u64]) -> Vec<u64> {
     let mut held: Vec<u64> = roles.iter().filter(|role| granting.contains(role)).copied().collect();
     held.sort_unstable();

@@ -11,21 +11,21 @@ use crate::core::{Core, Phase, has_work};
 /// The level of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// Good to know.
+    /// For information.
     Info,
     /// Something is missing or was refused.
     Warn,
-    /// Someone has to act.
+    /// Someone has to do something.
     Error,
 }
 
-/// A notice for a bot that listens.
+/// A notice for the bot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notice {
     /// Everything has been sent.
     Synced,
-    /// What was logged as a warning or an error.
+    /// The text of a logged warning or error.
     Error(String),
 }
 
@@ -34,11 +34,11 @@ pub enum Notice {
 pub enum State {
     /// No shard is ready.
     Starting,
-    /// Shards are still to be sent.
+    /// Some shards have not been sent yet.
     Syncing,
-    /// Every own shard has been sent.
+    /// Every one of the process's shards has been sent.
     Synced,
-    /// The service does not answer, or does not accept the key.
+    /// The service does not respond, or does not accept the key.
     Unreachable,
     /// Nothing is sent any more.
     Closed,
@@ -64,11 +64,11 @@ pub struct Waiting {
     pub changes: usize,
     /// Feedback entries.
     pub feedback: usize,
-    /// Lines that were sent, and of which it is not known whether they arrived.
+    /// Lines that were sent but not acknowledged yet.
     pub batch: usize,
 }
 
-/// For the bot's own metrics. They only grow.
+/// Counters for the bot's own metrics. They only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the names say it, and they are the same in every SDK")]
@@ -94,13 +94,13 @@ pub struct Counters {
 pub struct Status {
     /// What it is doing.
     pub state: State,
-    /// The name of this start of the process.
+    /// The name of this run of the process.
     pub instance: String,
-    /// Guilds of the ready shards.
+    /// How many guilds the ready shards have.
     pub guilds: usize,
-    /// Ready shards.
+    /// How many shards are ready.
     pub shards: usize,
-    /// Staff that is known, over all guilds.
+    /// How many staff are known, across all guilds.
     pub staff: usize,
     /// What is waiting.
     pub waiting: Waiting,
@@ -110,15 +110,15 @@ pub struct Status {
     pub counters: Counters,
 }
 
-/// Where log lines go. It must return at once, and must not call the companion.
+/// Where log lines go. It must return immediately and must not call the companion.
 pub type LogSink = Arc<dyn Fn(Level, &str) + Send + Sync>;
 
-/// Notices that wait for a bot which does not read them; the oldest go first.
+/// How many unread notices are kept; the oldest are dropped first.
 const NOTICES: usize = 64;
-/// What was said once is remembered up to this many lines.
+/// How many one-time lines are remembered.
 const REMEMBERED: usize = 10_000;
 
-/// Writes the log lines, each of a kind once, and counts.
+/// Writes log lines, each kind once, and keeps the counters.
 pub(crate) struct Reporter {
     sink: LogSink,
     notices: broadcast::Sender<Notice>,
@@ -149,14 +149,14 @@ impl Reporter {
         self.problem(Level::Error, text);
     }
 
-    /// A warning that is said once per `about`.
+    /// Logs a warning once per `about`.
     pub(crate) fn warn_once(&self, about: &str, text: &str) {
         if self.is_news(about) {
             self.warn(text);
         }
     }
 
-    /// Whether this is asked for the first time.
+    /// Whether this is the first call for `about`.
     pub(crate) fn is_news(&self, about: &str) -> bool {
         let mut inner = self.lock();
         if inner.said.len() >= REMEMBERED {
@@ -165,7 +165,7 @@ impl Reporter {
         inner.said.insert(about.to_owned())
     }
 
-    /// Lets `about` be said again.
+    /// Allows `about` to be logged again.
     pub(crate) fn forget(&self, about: &str) {
         self.lock().said.remove(about);
     }
@@ -201,7 +201,7 @@ impl Reporter {
     }
 }
 
-/// Log lines as `tracing` events of the target `bot_companion_feed`.
+/// Writes log lines as `tracing` events with the target `bot_companion_feed`.
 pub(crate) fn to_tracing() -> LogSink {
     Arc::new(|level, text| match level {
         Level::Info => tracing::info!(target: "bot_companion_feed", "{text}"),
@@ -214,7 +214,7 @@ impl Core {
     /// A bug in this package.
     pub(crate) fn say_fault(&self, panic: &(dyn Any + Send)) {
         let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        let text = format!("a fault in this package: {}", text.unwrap_or("it panicked"));
+        let text = format!("a bug in this package: {}", text.unwrap_or("it panicked"));
         if self.reporter.is_news(&text) {
             self.reporter.error(&text);
         }

@@ -1,5 +1,5 @@
-//! The guilds that the gateway's events tell of. A library's own cache keeps guilds that were left while the bot was away;
-//! here READY decides which guilds exist.
+//! The guilds reported by the gateway's events. A library's own cache keeps guilds that the bot left while it was offline;
+//! here, READY decides which guilds exist.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use crate::companion::{BotEvent, Companion};
 use crate::source::{Guild, GuildState, ShardHealth, shard_of};
 
-/// A shard is ready, too, when no guild has arrived for so long: the others have an outage.
+/// A shard is also ready if no guild has arrived for this long: the missing ones have an outage.
 const ARRIVAL_TIME: Duration = Duration::from_secs(15);
-/// A guild that arrives this long before its shard's READY is taken for one of that session. Libraries may tell both out of
-/// order.
+/// A guild that arrives this long before its shard's READY counts as part of that session, because libraries may report them
+/// out of order.
 const EARLY_TIME: Duration = Duration::from_secs(5);
 
-/// If no further shard has started for so long, there are no more.
+/// If no other shard has started for this long, there are no more.
 const START_TIME: Duration = Duration::from_secs(30);
 
 /// A shard of this process.
@@ -24,10 +24,10 @@ struct Shard {
     sent: Option<Instant>,
     acknowledged: Option<Instant>,
     latency: Option<f64>,
-    /// Guilds that READY named and that have not arrived.
+    /// Guilds in READY that have not arrived yet.
     missing: HashSet<u64>,
     is_ready: bool,
-    /// Which session this is.
+    /// The session's number.
     session: u64,
     /// Guilds that have arrived in this session.
     arrivals: u64,
@@ -39,9 +39,9 @@ struct Inner {
     shard_count: u32,
     shards: BTreeMap<u32, Shard>,
     last_session: Option<Instant>,
-    /// `None`: the bot is in it, but cannot see it.
+    /// `None` if the bot is in it but cannot see it.
     guilds: BTreeMap<u64, Option<Guild>>,
-    /// Guilds that have arrived just now.
+    /// Guilds that have only just arrived.
     early: HashMap<u64, (Instant, Guild)>,
 }
 
@@ -49,12 +49,12 @@ struct Inner {
 #[derive(Default)]
 pub(crate) struct Table {
     inner: Mutex<Inner>,
-    /// Held from a change until it has been told, or a shard might be told ready before its session. Whoever holds it may
-    /// take the other lock, never the other way round.
+    /// Held from a change until it has been reported; otherwise a shard might be reported ready before its session. Take this
+    /// lock before the other one, never after it.
     turn: Mutex<()>,
 }
 
-/// A guild's fields that a change may change.
+/// The fields of a guild that can change.
 pub(crate) struct Changed {
     pub(crate) id: u64,
     pub(crate) name: String,
@@ -71,7 +71,7 @@ impl Table {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// READY: these are the guilds of the shard. Returns the session's number.
+    /// READY: sets the shard's guilds. Returns the session's number.
     pub(crate) fn begin_session(
         &self,
         companion: &Companion,
@@ -112,7 +112,7 @@ impl Table {
         session
     }
 
-    /// Waits until the shard's guilds have arrived, or no more come. Then nothing is early any more.
+    /// Waits until the shard's guilds have arrived, or no more come. After that, no guild counts as early.
     pub(crate) async fn await_guilds(&self, companion: &Companion, shard: u32, session: u64) {
         self.await_arrivals(companion, shard, session).await;
         tokio::time::sleep(EARLY_TIME).await;
@@ -164,7 +164,7 @@ impl Table {
             let (id, shard) = (guild.id, shard_of(guild.id, inner.shard_count));
             inner.early.retain(|_, (at, _)| at.elapsed() < EARLY_TIME);
             let Some(state) = inner.shards.get_mut(&shard) else {
-                // The shard's READY is told after this.
+                // The shard's READY is reported after this.
                 inner.early.insert(id, (Instant::now(), guild));
                 return;
             };
@@ -180,7 +180,7 @@ impl Table {
         self.look_whether_ready(companion, shard);
     }
 
-    /// The same from a source that may tell it late: it counts only if the guild has not arrived yet.
+    /// The same from a source that may report it late: it only counts if the guild has not arrived yet.
     #[cfg(feature = "serenity")]
     pub(crate) fn guild_here_late(&self, companion: &Companion, guild: Guild) {
         let _turn = self.take_turn();
@@ -199,7 +199,7 @@ impl Table {
         }
     }
 
-    /// The bot was removed from a guild that has not arrived, from a source that may tell it late.
+    /// The bot was removed from a guild that has not arrived, according to a source that may report it late.
     #[cfg(feature = "serenity")]
     pub(crate) fn guild_gone_late(&self, companion: &Companion, guild: u64) {
         let _turn = self.take_turn();
@@ -251,7 +251,7 @@ impl Table {
         self.look_whether_ready(companion, shard);
     }
 
-    /// A guild was updated (`GUILD_UPDATE`): says so only if something has changed that is sent.
+    /// A guild was updated (`GUILD_UPDATE`). Reported only if something that is sent has changed.
     pub(crate) fn guild_changed(&self, companion: &Companion, changed: Changed) {
         let _turn = self.take_turn();
         let mut inner = self.lock();
@@ -281,7 +281,7 @@ impl Table {
         }
     }
 
-    /// When a known shard last sent a heartbeat and got its acknowledgement, and the latency in milliseconds.
+    /// Records when a known shard last sent a heartbeat and got an acknowledgement, and the latency in milliseconds.
     #[cfg(feature = "twilight")]
     pub(crate) fn set_times(
         &self,
@@ -314,7 +314,8 @@ impl Table {
         self.lock().shards.iter().map(health).collect()
     }
 
-    /// A bot in one process has all shards. In a cluster nobody says how many this one has: none for a while means all.
+    /// A bot with a single process has all shards. In a cluster, nothing says how many this process has: if no more start for a
+    // while, that's all.
     pub(crate) fn expects_shards(&self) -> bool {
         let inner = self.lock();
         let is_new = inner.last_session.is_some_and(|at| at.elapsed() < START_TIME);
@@ -424,7 +425,7 @@ mod tests {
         assert!(!is_ready(&companion), "the other one has not arrived again");
     }
 
-    /// serenity tells READY in its own task, while the shard tells what comes after it.
+    /// serenity reports READY in its own task, while the shard reports what comes after it.
     #[tokio::test]
     async fn a_guild_may_arrive_while_its_session_is_told() {
         for _ in 0..2_000 {

@@ -1,4 +1,4 @@
-//! Requests to the service and their answers, whatever carries them.
+//! Requests to the service and their responses, independent of the transport.
 
 use std::fmt;
 
@@ -10,9 +10,9 @@ use serde_json::{Map, Value};
 pub enum Body {
     /// A JSON document.
     Json(Vec<u8>),
-    /// Lines that are all there.
+    /// Complete lines.
     Lines(Vec<u8>),
-    /// Lines that are made while they are sent.
+    /// Lines that are built while they are sent.
     Stream(BoxStream<'static, Vec<u8>>),
 }
 
@@ -31,36 +31,36 @@ impl fmt::Debug for Body {
 pub struct Request {
     /// `PUT` or `POST`.
     pub method: &'static str,
-    /// Below the service's address, beginning with a slash.
+    /// The path below the service's address, with a leading slash.
     pub path: String,
-    /// The header `Feed-Instance`.
+    /// The `Feed-Instance` header.
     pub instance: Option<String>,
-    /// The header `Feed-Sequence`.
+    /// The `Feed-Sequence` header.
     pub sequence: Option<u64>,
     /// The body.
     pub body: Body,
 }
 
-/// An answer.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct Response {
     /// The HTTP status.
     pub status: u16,
-    /// The header `Retry-After`.
+    /// The `Retry-After` header.
     pub retry_after: Option<String>,
-    /// `data` of the envelope; `None` if the answer is not the envelope.
+    /// `data` from the envelope; `None` if the response has no envelope.
     pub data: Option<Map<String, Value>>,
 }
 
-/// Carries requests to the service. Nobody but the feed retries: a failure is told at once.
+/// Carries requests to the service. Only the feed retries, so report a failure immediately.
 pub trait Transport: Send + Sync + 'static {
     /// Sends a request. The error says what happened, without any secret.
     fn send(&self, request: Request) -> BoxFuture<'static, Result<Response, String>>;
 }
 
-/// What came back, as far as the sender has to know it.
+/// A response, as far as the sender is concerned.
 pub(crate) enum Answer {
-    /// Nothing that counts: the same again, after this time.
+    /// No usable response: try the same again after this time.
     Later(std::time::Duration),
     /// 200, 409, 413 or 422.
     Answered(u16, Map<String, Value>),

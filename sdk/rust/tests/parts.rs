@@ -192,10 +192,10 @@ async fn feedback_in_the_spool_outlives_the_process() {
     // Another process must not use the same file meanwhile.
     let other = Lines::default();
     let second = start(&service, &other);
-    assert!(other.contain("the spool") && other.contain("another process uses it"), "{other:?}");
+    assert!(other.contain("the spool") && other.contain("another process is using it"), "{other:?}");
     second.close().await;
     companion.close().await;
-    assert_eq!(result.await, Delivery::NotDelivered("closed; it is sent at the next start".to_owned()));
+    assert_eq!(result.await, Delivery::NotDelivered("closed; it will be sent at the next start".to_owned()));
     assert_eq!(companion.status().counters.feedback_dropped, 0);
 
     service.set_away(false);

@@ -198,7 +198,7 @@ async fn a_server_that_never_answers_is_given_up() {
         .unwrap();
     ready(&companion);
     lines.await_line("the service cannot be reached").await;
-    assert!(lines.contain("nothing moved for 100ms"), "{lines:?}");
+    assert!(lines.contain("no progress for 100ms"), "{lines:?}");
     companion.close().await;
 }
 
@@ -223,10 +223,11 @@ async fn redirects_are_not_followed() {
 async fn answers_of_other_servers_acknowledge_nothing() {
     failure_of(
         "HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n<html></html>",
-        "the answer is not of a bot-companion service",
+        "the response is not from a bot-companion service",
     )
     .await;
-    failure_of("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "the answer is not of a bot-companion service").await;
+    failure_of("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "the response is not from a bot-companion service")
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,7 +15,7 @@ export interface components {
              * @enum {string}
              */
             error: "host_invalid" | "body_broken";
-            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the `X-Request-Id` header. */
             request_id: string;
         };
         BodyTooLargeErrorData: {
@@ -24,7 +24,7 @@ export interface components {
              * @enum {string}
              */
             error: "body_too_large";
-            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the `X-Request-Id` header. */
             request_id: string;
         };
         /** @description The bot's health. */
@@ -142,7 +142,7 @@ export interface components {
              * @enum {string}
              */
             error: "guild_not_found" | "not_found";
-            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the `X-Request-Id` header. */
             request_id: string;
         };
         HeadersTooLargeErrorData: {
@@ -151,7 +151,7 @@ export interface components {
              * @enum {string}
              */
             error: "headers_too_large";
-            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the `X-Request-Id` header. */
             request_id: string;
         };
         /** @description The health of the API and the bot. */
@@ -167,7 +167,7 @@ export interface components {
              * @enum {string}
              */
             error: "idp_unavailable" | "idp_misconfigured";
-            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the `X-Request-Id` header. */
             request_id: string;
         };
         IdpGatewayTimeoutErrorData: {
@@ -176,7 +176,7 @@ export interface components {
              * @enum {string}
              */
             error: "idp_timeout";
-            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the `X-Request-Id` header. */
             request_id: string;
         };
         IdpUnavailableErrorData: {
@@ -185,7 +185,7 @@ export interface components {
              * @enum {string}
              */
             error: "overloaded" | "store_unavailable" | "timeout" | "idp_rate_limited";
-            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the `X-Request-Id` header. */
             request_id: string;
         };
         InternalErrorData: {
@@ -194,7 +194,7 @@ export interface components {
              * @enum {string}
              */
             error: "internal";
-            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the `X-Request-Id` header. */
             request_id: string;
         };
         /** @description A guild the user can add the bot to. */
@@ -238,7 +238,7 @@ export interface components {
              * @enum {string}
              */
             error: "overloaded" | "store_unavailable" | "timeout" | "draining";
-            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the `X-Request-Id` header. */
             request_id: string;
         };
         /** @description The session's user, and the session. */
@@ -256,12 +256,12 @@ export interface components {
              * @enum {string}
              */
             error: "method_not_allowed";
-            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the `X-Request-Id` header. */
             request_id: string;
         };
         /** @description A new session. */
         NewSession: {
-            /** @description The session token. It is shown only once. Send it in the header `Token`. */
+            /** @description The session token. It is shown only once. Send it in the `Token` header. */
             token: string;
             /** @description Who signed in. */
             user: components["schemas"]["User"];
@@ -272,7 +272,7 @@ export interface components {
              * @enum {string}
              */
             error: "not_found";
-            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the `X-Request-Id` header. */
             request_id: string;
         };
         /** @description No data: `{}`. */
@@ -325,7 +325,7 @@ export interface components {
              * @enum {string}
              */
             error: "rate_limited";
-            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the `X-Request-Id` header. */
             request_id: string;
         };
         RequestTimeoutErrorData: {
@@ -334,7 +334,7 @@ export interface components {
              * @enum {string}
              */
             error: "request_timeout";
-            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the `X-Request-Id` header. */
             request_id: string;
         };
         /** @description The bot's resource usage. */
@@ -375,7 +375,7 @@ export interface components {
              * @enum {string}
              */
             error: "session_not_found" | "not_found";
-            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the `X-Request-Id` header. */
             request_id: string;
         };
         /** @description A shard's health. */
@@ -402,7 +402,7 @@ export interface components {
              * @enum {string}
              */
             error: "idp_unavailable" | "idp_misconfigured";
-            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the `X-Request-Id` header. */
             request_id: string;
         };
         SignInBadRequestErrorData: {
@@ -411,7 +411,7 @@ export interface components {
              * @enum {string}
              */
             error: "idp_code_missing" | "idp_code_malformed" | "idp_code_verifier_malformed" | "redirect_uri_unknown" | "host_invalid" | "body_broken";
-            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the `X-Request-Id` header. */
             request_id: string;
             /**
              * Format: int64
@@ -425,7 +425,7 @@ export interface components {
              * @enum {string}
              */
             error: "scope_missing" | "user_blocked";
-            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the `X-Request-Id` header. */
             request_id: string;
         };
         /** @description How to send a user to the identity provider. */
@@ -452,7 +452,7 @@ export interface components {
              * @enum {string}
              */
             error: "idp_code_rejected";
-            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the `X-Request-Id` header. */
             request_id: string;
         };
         /** @description Totals over everything the bot has reported. */
@@ -490,7 +490,7 @@ export interface components {
              * @enum {string}
              */
             error: "overloaded" | "timeout" | "draining";
-            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the `X-Request-Id` header. */
             request_id: string;
         };
         StoreUnavailableErrorData: {
@@ -499,7 +499,7 @@ export interface components {
              * @enum {string}
              */
             error: "overloaded" | "store_unavailable" | "timeout";
-            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the `X-Request-Id` header. */
             request_id: string;
         };
         /** @description A member of the team that maintains the bot. */
@@ -541,7 +541,7 @@ export interface components {
              * @enum {string}
              */
             error: "token_missing" | "token_invalid";
-            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the `X-Request-Id` header. */
             request_id: string;
         };
         UnavailableErrorData: {
@@ -550,7 +550,7 @@ export interface components {
              * @enum {string}
              */
             error: "overloaded" | "timeout";
-            /** @description Identifies the request in the service's log; the same as the header `X-Request-Id`. */
+            /** @description Identifies the request in the service's log; the same as the `X-Request-Id` header. */
             request_id: string;
         };
         /** @description How long the bot has been running. */

@@ -91,7 +91,7 @@ async def rounds(site: Site, load: Load, count: int) -> None:
             await pair.follow()
             trim(load)
     print(
-        f"{count} failovers: of {load.made} acknowledged sessions, {load.ended_ever} sign-outs and {load.bot.acknowledged} batches none is lost; {reads} public "
+        f"{count} failovers with {load.made} acknowledged sessions, {load.ended_ever} sign-outs and {load.bot.acknowledged} batches: none were lost; {reads} public "
         f"reads without an error; writes back within {slowest:.2f} s",
         flush=True,
     )

@@ -94,7 +94,7 @@ class Recorded:
 
     async def make_key(self, label: str) -> tuple[str, str]:
         said = await self.command("key", "create", "--label", label)
-        key, identity = re.search(r"bck_[0-9A-Za-z]+", said), re.search(r"Key (\w+) ", said)
+        key, identity = re.search(r"bck_[0-9A-Za-z]+", said), re.search(r"(?:Created key|Key) (\w+)", said)
         if key is None or identity is None:
             raise Failed(f"no bot key was made: {said}")
         return key[0], identity[1]

@@ -77,7 +77,7 @@ async fn commands_and_keys_are_written_down_and_a_forgotten_user_is_not_named() 
     let app = TestApp::builder().set("[audit]\nkeep = \"3650d\"").start().await;
     let made = said(&app, &["key", "create", "--label", "bot"]).await;
     let key = made.lines().find(|line| line.starts_with("bck_")).unwrap().to_owned();
-    let id = made.split_whitespace().nth(1).unwrap().to_owned();
+    let id = made.split_whitespace().nth(2).unwrap().trim_end_matches('.').to_owned();
     for _ in 0..3 {
         assert_eq!(state(&app.anon(), &key).await, 200);
     }

@@ -29,7 +29,7 @@ async fn keys_are_made_listed_and_revoked_beside_the_running_service() {
     let (made, text) = said(&config, &["key", "create", "--label", "my \u{1b}bot"]).await;
     assert!(made, "{text}");
     let key = text.lines().find(|line| line.starts_with("bck_")).unwrap().to_owned();
-    let id = text.split_whitespace().nth(1).unwrap().to_owned();
+    let id = text.split_whitespace().nth(2).unwrap().trim_end_matches('.').to_owned();
     let service = Running::start({
         let mut command = command(&["serve", "--listen", "127.0.0.1:0"]);
         command.arg("--config").arg(&config);

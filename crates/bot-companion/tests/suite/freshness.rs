@@ -14,7 +14,7 @@ use crate::harness::{
     team_member, true_keys,
 };
 
-/// Two people who share the guilds 1, 2 and 3, of which `member` owns all but the third.
+/// Two people who share guilds 1, 2 and 3; `member` owns the first two.
 struct Warm {
     app: TestApp,
     member: Client,

@@ -50,7 +50,7 @@ async fn somebody_at_a_terminal_is_asked_and_the_secret_is_not_shown() {
     let file = folder.path().join("companion.toml");
     assert_eq!(mode(&file), 0o600);
     let text = fs::read_to_string(&file).unwrap();
-    assert!(text.contains("# The address and port on which the service listens."), "the comments are there");
+    assert!(text.contains("# The address and port to listen on."), "the comments are there");
     assert!(text.contains("redirect_uri = [\"https://bot.example/site/dashboard\"]"), "{text}");
     assert!(text.contains(SECRET) && text.contains("name = \"Lantern \u{1f3ee}\""));
     let (code, said) = checked(folder.path(), &[]).await;

@@ -79,7 +79,7 @@ async fn beside_a_running_service_everything_is_found() {
     }
     let plain = [("COMPANION_HTTP_LISTEN", address.as_str()), ("COMPANION_ADMIN_LISTEN", "off")];
     let (code, text, _) = said(&["check", "--live", "--config", config.to_str().unwrap()], &plain).await;
-    assert!(code == 0 && text.contains("ok       credentials  taken"), "{text}");
+    assert!(code == 0 && text.contains("ok       credentials  accepted"), "{text}");
 }
 
 #[tokio::test]

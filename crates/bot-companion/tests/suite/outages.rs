@@ -17,7 +17,7 @@ use crate::harness::{Answer, Client, Disk, START, TestApp, eventually, feedback,
 const ENTRIES: usize = 12;
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// Gives the service data, all of which is requested, also by a user.
+/// Gives the service data, and requests all of it, also as a user.
 async fn warmed(app: &TestApp) -> Client {
     let entries = (0..ENTRIES).map(|number| Change::Feedback(feedback(&format!("entry-{number}"), 5)));
     let roster = team(vec![team_member(1, "Ann", "a", 1, &[Permission::Founder])]);

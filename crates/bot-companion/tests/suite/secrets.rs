@@ -84,7 +84,7 @@ async fn what_cannot_be_read_is_said_with_its_remedy_and_left_alone() {
         assert!(!text.contains(secret.split_once(':').unwrap().1), "a key is shown");
     }
     let text = said(&app, &[NEW, OLD], &["secrets", "reseal"]).await;
-    assert!(text.starts_with("1 of 1"), "the right key reads it still: {text}");
+    assert!(text.starts_with("Encrypted 1 of 1"), "the right key reads it still: {text}");
 }
 
 #[tokio::test]

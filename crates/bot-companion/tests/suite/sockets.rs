@@ -50,7 +50,7 @@ async fn a_unix_socket_has_its_mode_is_defended_and_goes_with_the_service() {
     let second = run(serve(&config, &listen)).await;
     let said = String::from_utf8(second.stderr).unwrap();
     assert_eq!(second.status.code(), Some(1), "{said}");
-    let holder = format!("cannot listen on {listen}: process {} (bot-companion) has it", first.id());
+    let holder = format!("cannot listen on {listen}: process {} (bot-companion) is using it", first.id());
     assert!(said.contains(&holder), "{said}");
     let asked = command(&["healthcheck", "--listen", &listen, "--config", config.to_str().unwrap()]);
     let asked = run(asked).await;

@@ -213,7 +213,7 @@ async fn a_handshake_that_stalls_is_cut_by_the_clock() {
     let mut silent = Wire::open(app.address).await;
     silent.sent_away(&app, 11 * SECOND, 3).await;
     let mut half = Wire::open(app.address).await;
-    // A record of 512 bytes, of which only the beginning arrives.
+    // A 512-byte record that only partly arrives.
     half.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03").await;
     half.sent_away(&app, 11 * SECOND, 3).await;
     assert_eq!(app.anon().get("/").await.status, 200);

@@ -43,7 +43,7 @@ pub(super) enum Holder {
     Earlier,
     /// A living one that started later, which owns the shard.
     Later,
-    /// Nobody has sent a snapshot of it, or whoever did is silent.
+    /// No process has sent a snapshot of it, or the one that did is silent.
     Nobody,
 }
 
@@ -127,7 +127,7 @@ impl OwnShards {
     /// Those of this guild, under each count.
     pub fn of(&self, guild: Snowflake) -> Vec<ShardKey> {
         let (mut found, mut after) = (Vec::new(), 0);
-        // One step per count, of which there are few, however many shards there are.
+        // One step per shard count. There are few, no matter how many shards there are.
         while let Some(next) = self.0.range(ShardKey { count: after + 1, id: 0 }..).next() {
             found.extend(self.0.get(&ShardKey::of(guild, next.count)));
             after = next.count;

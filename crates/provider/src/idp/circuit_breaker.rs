@@ -1,4 +1,4 @@
-//! A circuit breaker: after a few failures in a row, calls fail at once for a pause that doubles; then one probe decides
+//! A circuit breaker: after a few failures in a row, calls fail immediately for a pause that doubles; then one probe decides
 //! whether the circuit closes again. Pure bookkeeping; the time is passed in.
 
 use std::time::Duration;
@@ -49,7 +49,7 @@ impl CircuitBreaker {
         }
     }
 
-    /// Closes the circuit after a call that was answered. Returns whether it was not closed before.
+    /// Closes the circuit after a call was answered. Returns whether this closed it.
     pub(super) fn succeed(&mut self) -> bool {
         let was_closed = matches!(self.circuit, Circuit::Closed { .. });
         *self = Self { probes: self.probes, ..Self::new() };
@@ -75,7 +75,7 @@ impl CircuitBreaker {
         })
     }
 
-    /// Takes back a call that was not made; if it was the probe, the next call is one.
+    /// Undoes a call that was not made; if it was the probe, the next call becomes the probe.
     pub(super) fn cancel(&mut self, probe: Option<u64>, now: Duration) {
         if self.is_probed_by(probe) {
             self.circuit = Circuit::Open { until: now };

@@ -102,7 +102,7 @@ struct GuardState {
     limited_until: [Duration; Endpoint::COUNT],
     budget: FailureBudget,
     /// Running calls for sign-ins, by network; as many as there are calls. Each may turn out to be refused, so a network with
-    /// one of them counts as refused: many at once must not all pass as the first of their network.
+    /// one of them counts as refused: many at the same time must not all pass as the first of their network.
     signing_in: HashMap<Subject, u32>,
     last_call: Option<(Endpoint, ProviderOutcome, Time)>,
     /// For the log line about rate-limited calls.
@@ -167,7 +167,7 @@ impl Guard {
                 return Err((back_off(wait, endpoint, why), ProviderOutcome::BudgetSpent));
             }
             (Caller::User(_), _) => Part::Users,
-            // By then the code is used up, and whoever got that far had a valid one.
+            // By then the code is used up, and only a valid one gets that far.
             (Caller::SignIn(_), _) if endpoint == Endpoint::User => Part::NewNetworks,
             (Caller::SignIn(None), _) => Part::NewNetworks,
             (Caller::SignIn(Some(network)), Ok(())) if !state.signing_in.contains_key(&network) => Part::NewNetworks,

@@ -34,7 +34,7 @@ pub enum Fault {
     Truncated,
     /// Answers 200 with more than 1 MiB.
     Huge,
-    /// Closes the connection at once.
+    /// Closes the connection immediately.
     Refuse,
     /// Answers 400 `invalid_grant`.
     InvalidGrant,

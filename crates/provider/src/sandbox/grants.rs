@@ -77,7 +77,7 @@ struct Token {
     expires: Time,
 }
 
-/// Tokens are only valid in the era they were created in, so starting another one ends all of a person's tokens at once.
+/// Tokens are only valid in the era they were created in, so starting another one ends all of a person's tokens immediately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Era {
     grant: u64,
@@ -91,7 +91,7 @@ impl IssuedTokens {
         code
     }
 
-    /// Uses up the code, and returns whose it was and with which scope.
+    /// Uses up the code, and returns its person and scope.
     pub(super) fn use_code(
         &mut self,
         code: &str,

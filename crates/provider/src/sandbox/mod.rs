@@ -41,7 +41,7 @@ pub struct SandboxOptions {
     /// The one application it knows.
     pub client_id: String,
     pub client_secret: SecretString,
-    /// The addresses that a browser may be sent back to, compared letter by letter.
+    /// The addresses that a browser may be sent back to, compared character by character.
     pub redirect_uris: Vec<String>,
     /// Who can sign in.
     pub people: Vec<Person>,
@@ -99,7 +99,7 @@ impl Sandbox {
         self.stop.token().cancel();
     }
 
-    /// Lets the switches for the service act on this one.
+    /// Connects the switches for the service to this service.
     pub fn connect(&self, service: Arc<dyn ServiceSwitches>) {
         self.state.control.connect(service);
     }

@@ -21,7 +21,7 @@ struct Ask {
     state: Option<String>,
 }
 
-/// Shows who there is; with `choice`, sends that person's code on its way; with `cancel`, a refusal.
+/// Lists the people to choose from. With `choice`, redirects with that person's code; with `cancel`, with a refusal.
 pub(super) fn authorize(state: &SandboxState, encoded: &str) -> Reply {
     let asked = pairs(encoded.as_bytes());
     if let Some(sent) = value(&asked, "redirect_uri").filter(|sent| is_unregistered(state, sent)) {
@@ -96,7 +96,7 @@ fn address(text: &str) -> Result<Url, String> {
     url.ok_or_else(|| "redirect_uri must be a plain http or https address.".to_owned())
 }
 
-/// Whether an address is valid but not registered. The provider compares letter by letter, and so does this.
+/// Whether an address is valid but not registered. Compares character by character, like the provider.
 fn is_unregistered(state: &SandboxState, sent: &str) -> bool {
     sent.len() <= LONGEST && address(sent).is_ok() && !state.redirect_uris.lock().iter().any(|known| known == sent)
 }

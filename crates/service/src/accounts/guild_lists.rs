@@ -150,7 +150,7 @@ impl GuildLists {
         let _ = self.fetch(user, None, self.fetch_wait).await;
     }
 
-    /// Forgets failures and forced refreshes, so that every list can be fetched at once.
+    /// Forgets failures and forced refreshes, so that every list can be fetched immediately.
     pub fn forget_failures(&self) {
         self.fetcher.backoffs.clear();
         self.last_forced.clear();

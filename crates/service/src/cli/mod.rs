@@ -115,7 +115,7 @@ Examples:
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// Exit with 0 if the service on this machine takes requests. For a container's HEALTHCHECK.
+    /// Exit with 0 if the service on this machine accepts requests. For a container's HEALTHCHECK.
     Healthcheck {
         /// Where the service listens, if it was started with --listen and without admin.listen.
         #[arg(long, value_name = "ADDRESS")]
@@ -131,7 +131,7 @@ Examples:
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
-    /// Print the manual page of a command, or write all of them to a folder.
+    /// Print a command's manual page, or write all of them to a folder.
     Man {
         /// The command, like `key create`. Without one, the main page.
         #[arg(value_name = "COMMAND")]
@@ -164,7 +164,7 @@ Examples:
     /// Manage the keys that encrypt the provider's tokens.
     #[command(subcommand)]
     Secrets(secrets::Secrets),
-    /// Show what happened: sign-ins, refusals, blocks, uses of bot keys, and commands that changed something.
+    /// Show the audit log: sign-ins, refusals, blocks, uses of bot keys, and commands that changed something.
     #[command(after_help = "\
 Examples:
   bot-companion audit --since 1h

@@ -52,8 +52,8 @@ Example:
     },
     /// Rewrite the SQLite database file, so that no deleted data is left in it.
     ///
-    /// A running service has to wait with its writes and may refuse them, so stop it before you vacuum a large file. Needs free
-    /// disk space of twice the file's size.
+    /// A running service's writes have to wait and may fail, so stop it before you vacuum a large file. Needs twice the file's
+    /// size in free disk space.
     Vacuum {
         #[command(flatten)]
         form: OutputForm,

@@ -186,7 +186,7 @@ impl IdpConfig {
 pub struct GuildsConfig {
     /// `guilds.fresh`: up to this age, a list is served as is.
     pub fresh: Duration,
-    /// `guilds.stale_while_revalidate`: up to this age, it is served at once and refreshed in the background.
+    /// `guilds.stale_while_revalidate`: up to this age, it is served immediately and refreshed in the background.
     pub stale_while_revalidate: Duration,
     /// `guilds.max_stale`: up to this age, it is served if it cannot be refreshed.
     pub max_stale: Duration,
@@ -216,7 +216,7 @@ pub struct LimitsConfig {
     pub requests_burst: u32,
     /// `limits.exempt`: networks without rate limits.
     pub exempt: Vec<Network>,
-    /// `limits.connections`: open at once.
+    /// `limits.connections`: open at the same time.
     pub connections: usize,
     /// `limits.connections_per_address`: of those, from one client address; 0 means no limit.
     pub connections_per_address: u32,

@@ -27,7 +27,7 @@ use crate::views::guilds::{GuildsResponse, Listing};
 /// List your guilds
 ///
 /// The user's guilds that have the bot, ordered by role (Owner first) and name. While the provider is down, its list may be up to
-/// an hour old; the header `Age` says how old it is. Send `Cache-Control: no-cache` to refresh it first, at most once every 10
+/// an hour old; the `Age` header says how old it is. Send `Cache-Control: no-cache` to refresh it first, at most once every 10
 /// seconds.
 #[utoipa::path(get, path = "/guilds", operation_id = "listGuilds", tag = "dashboard", security(("session" = [])),
     params(("Cache-Control" = Option<String>, Header, example = "no-cache",

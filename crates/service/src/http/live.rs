@@ -40,7 +40,7 @@ pub(super) async fn public(State(app): State<Arc<App>>, context: RequestContext)
 /// Stream the user's changes
 ///
 /// Like `GET /live`, with the topics `guilds`, `sessions` and `me` as well. It doesn't count as using the session, and it ends with
-/// the session, after `event: ended`. A browser's `EventSource` can't send the header `Token`: read the stream with `fetch`.
+/// the session, after `event: ended`. A browser's `EventSource` can't send the `Token` header: read the stream with `fetch`.
 #[utoipa::path(get, path = "/me/live", operation_id = "streamMyChanges", tag = "dashboard", security(("session" = [])),
     responses((status = 200, description = "A stream of events", body = UserChanges, content_type = "text/event-stream"),
         Refusals, TokenRefusals, UserLiveRefusals))]

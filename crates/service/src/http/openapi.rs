@@ -25,7 +25,7 @@ Every response is an envelope of `code`, `message` and `data`; the HTTP status e
 may change, `data.error` is a stable code for programs, and `data.request_id` identifies the request in the service's log. Only live \
 streams and this document have no envelope.
 
-A dashboard signs its user in with `POST /auth` and then sends the token it gets in the header `Token`. `HEAD` works wherever `GET` \
+A dashboard signs its user in with `POST /auth` and then sends the token it gets in the `Token` header. `HEAD` works wherever `GET` \
 does. Query parameters and bodies that are not described here are ignored. IDs are strings, because they don't fit in a JavaScript \
 number; times are epoch seconds.";
 

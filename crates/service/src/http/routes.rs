@@ -23,7 +23,7 @@ fn api_routes() -> Routes {
         .zone(PUBLIC, routes!(feedback::list))
         .zone(PUBLIC, routes!(stats::show))
         .zone(LIVE, routes!(live::public))
-        // The dashboard: sign in, then everything with the header `Token`.
+        // The dashboard: sign in, then everything with the `Token` header.
         .zone(DASHBOARD, routes!(auth::options, auth::sign_in, auth::sign_out))
         .zone(DASHBOARD, routes!(me::show))
         .zone(DASHBOARD_LIVE, routes!(live::of_user))

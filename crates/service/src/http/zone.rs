@@ -187,7 +187,7 @@ impl Zones {
     }
 }
 
-/// Whether a path has the segments of a pattern, in which `{…}` matches any non-empty segment.
+/// Whether a path matches a pattern; `{…}` stands for any non-empty segment.
 fn matches(pattern: &str, path: &str) -> bool {
     let (mut expected, mut given) = (pattern.split('/'), path.split('/'));
     loop {

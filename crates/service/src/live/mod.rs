@@ -44,7 +44,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 const ROUNDS_PER_LOOKUP: u32 = 4;
 /// How many users' lists, or sessions that may have expired, are read from the store at the same time.
 const READS_AT_ONCE: usize = 4;
-/// A lost stream is reopened after a time in this range, so that clients do not all come back at once.
+/// A lost stream is reopened after a time in this range, so that clients do not all come back at the same time.
 const RETRY_MILLIS: (u64, u64) = (1000, 4000);
 
 pub struct Live {

@@ -139,7 +139,7 @@ impl ConnectionServer {
         log_end(serve_until_drained(pin!(connection), state, stop).await);
     }
 
-    /// Answers requests: at once if the response is cached, otherwise through a boxed future. hyper moves each request's future
+    /// Answers requests: immediately if the response is cached, otherwise through a boxed future. hyper moves each request's future
     /// into place, and the router's is too large to move for a response that is already there.
     fn service<B, F>(
         self: &Arc<Self>,

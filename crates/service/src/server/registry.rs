@@ -126,7 +126,7 @@ impl Registry {
         if is_full && evicted.is_none() {
             drop(open);
             self.metrics.limits.count(LimitName::Connections);
-            // Every connection is busy with a request, so closing the new one at once is the kindest way to say so.
+            // Every connection is busy with a request, so closing the new one immediately is the kindest way to say so.
             if let Some(count) = self.overloads.count(self.clock.ticks()) {
                 warn!(count, %address, "connections refused: limits.connections are open, and all of them are busy");
             }

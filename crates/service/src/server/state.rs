@@ -183,7 +183,7 @@ impl ConnectionState {
         }
     }
 
-    /// For several responses at once: sets since when the one that has waited longest has not been read, if any is unread.
+    /// For several responses at a time: sets since when the one that has waited longest has not been read, if any is unread.
     pub(super) fn set_unread_since(&self, since: Option<u64>) {
         self.stalled.store(since.unwrap_or(NEVER), Ordering::Relaxed);
         if self.is_in(Phase::Idle) {

@@ -70,7 +70,7 @@ pub(super) enum ClientStream {
 }
 
 impl ClientStream {
-    /// Sends each packet at once; otherwise the last one of a response may wait for the client's acknowledgement.
+    /// Sends each packet immediately; otherwise the last one of a response may wait for the client's acknowledgement.
     pub(super) fn set_nodelay(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.set_nodelay(true),

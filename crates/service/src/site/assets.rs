@@ -1,5 +1,5 @@
-//! Files that belong to the pages. They are part of the binary; each address holds a hash of the content, so that browsers may keep
-//! them for ever.
+//! The pages' files. They are part of the binary. Each address contains a hash of the content, so that browsers can cache
+//! them forever.
 
 use std::fmt::Write;
 use std::sync::LazyLock;
@@ -17,7 +17,7 @@ const FILES: [(&str, &str, &[u8]); 9] = [
     ("times.js", "text/javascript; charset=utf-8", include_bytes!("assets/times.js")),
     ("live.js", "text/javascript; charset=utf-8", include_bytes!("assets/live.js")),
     ("dashboard.js", "text/javascript; charset=utf-8", include_bytes!("assets/dashboard.js")),
-    // The package `@bot-companion/web`, as `sdk/web` builds it for pages without a bundler.
+    // `@bot-companion/web`, as `sdk/web` builds it for pages without a bundler.
     ("companion.js", "text/javascript; charset=utf-8", include_bytes!("assets/companion.js")),
     ("reference.js", "text/javascript; charset=utf-8", include_bytes!("assets/reference.js")),
     ("theme.js", "text/javascript; charset=utf-8", include_bytes!("assets/theme.js")),
@@ -48,12 +48,12 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
     FILES.into_iter().map(asset).collect()
 });
 
-/// The file with this address; one of another version is not there.
+/// The file with this address; other versions don't exist.
 pub fn find(file: &str) -> Option<&'static Asset> {
     ASSETS.iter().find(|asset| asset.file == file)
 }
 
-/// The path of a file by its name, below the base path.
+/// The path of a file by its name, under the base path.
 pub(super) fn path(name: &str) -> String {
     let asset = ASSETS.iter().find(|asset| asset.name == name);
     debug_assert!(asset.is_some(), "there is no asset {name}");

@@ -10,7 +10,7 @@ use super::Language;
 use super::numbers::grouped;
 use crate::views::site::SiteFacts;
 
-/// A badge: a label, what it says, and a colour.
+/// A badge: a label, a message and a colour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Badge {
     label: &'static str,
@@ -27,7 +27,7 @@ enum BadgeColour {
 }
 
 impl BadgeColour {
-    /// White text can be read on each of them.
+    /// White text is readable on each of them.
     const fn hex(self) -> &'static str {
         match self {
             Self::Good => "#23783f",
@@ -38,7 +38,7 @@ impl BadgeColour {
     }
 }
 
-/// The JSON of an "endpoint badge", as shields.io and its kin read it.
+/// The JSON of an "endpoint badge", for shields.io and similar services.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct EndpointBadge<'a> {
@@ -50,7 +50,7 @@ struct EndpointBadge<'a> {
 }
 
 impl Badge {
-    /// The badge of this name, of a bot in this state; `None` if there is none.
+    /// The badge with this name, for a bot in this state; `None` if there is no such badge.
     pub fn named(name: &str, facts: &SiteFacts, state: Option<BotState>, now: Time) -> Option<Self> {
         let number = |number| grouped(number, Language::English.words());
         let (label, message, colour) = match name {
@@ -80,7 +80,7 @@ impl Badge {
         let Self { label, message, colour } = self;
         let (left, right) = (width(label), width(message));
         let whole = left + right;
-        // Each element has an end: a badge is XML.
+        // A badge is XML, so every element needs an end tag.
         let text = |middle: u32, text: &str| -> Markup {
             html! { text x=(middle) y="14" { (text) } }
         };
@@ -116,7 +116,7 @@ fn shards_up(facts: &SiteFacts, now: Time) -> (usize, usize) {
     (up, shards.count())
 }
 
-/// Pixels that a text takes at this size, about, with room on both sides.
+/// The approximate width of a text at this size in pixels, with padding on both sides.
 fn width(text: &str) -> u32 {
     let tenths: u32 = text
         .chars()

@@ -1,4 +1,4 @@
-//! Times on pages. The server knows no visitor's time zone: it writes UTC, and `assets/times.js` writes each `<time>` in the visitor's
+//! Times on pages. The server doesn't know a visitor's time zone: it writes UTC, and `assets/times.js` shows each `<time>` in the visitor's
 //! zone, with UTC on hover.
 
 use domain::Time;
@@ -38,7 +38,7 @@ impl CalendarTime {
     }
 }
 
-/// How much of a time is written. `assets/times.js` has the same formats.
+/// How much of a time to show. `assets/times.js` has the same formats.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TimeFormat {
     /// "23:17"
@@ -64,7 +64,7 @@ impl TimeFormat {
         }
     }
 
-    /// The time in UTC, without saying so.
+    /// The time in UTC, without "UTC".
     pub(super) fn text(self, words: &Words, time: Time) -> String {
         let at = CalendarTime::of(time);
         let clock = at.time.get(..5).unwrap_or_default();
@@ -82,12 +82,12 @@ impl TimeFormat {
         self.text(words, time) + " UTC"
     }
 
-    /// The element that says so until the script writes it in the visitor's zone.
+    /// The element with the time in UTC, until the script shows it in the visitor's zone.
     pub(super) fn element(self, words: &Words, time: Time) -> Markup {
         self.element_with(time, &self.utc(words, time))
     }
 
-    /// The same where something beside it says that it is UTC.
+    /// The same, if something next to it says UTC.
     pub(super) fn element_with(self, time: Time, text: &str) -> Markup {
         let began = if let Self::EndOf(began) = self { Some(began.iso8601()) } else { None };
         html! { time datetime=(time.iso8601()) data-format=(self.name()) data-began=[began] { (text) } }

@@ -1,4 +1,4 @@
-//! `/site/dashboard`: a person's servers. The page is a frame; `assets/dashboard.js` fills it.
+//! `/site/dashboard`: a user's servers. The page is a frame that `assets/dashboard.js` fills.
 
 use domain::{Permission, Picture};
 use maud::{Markup, PreEscaped, html};
@@ -10,29 +10,29 @@ use super::words::dashboard::DashboardWords;
 use super::{Language, Site, assets};
 use crate::config::{IdpConfig, SitePart, origin_of};
 
-/// Where the page is, below the base path.
+/// The page's path, under the base path.
 pub const PATH: &str = "/site/dashboard";
 
-/// The client. Its address holds a hash that the script cannot know, so the page tells it (`data-client`); that the page loads it beside
+/// The client. Its address contains a hash that the script can't know, so the page passes it on (`data-client`). Loading it alongside
 /// the script saves a round trip.
 const CLIENT: &str = "companion.js";
 
-/// Keys that tell something about a server, whoever looks. They are no permissions of anybody.
+/// Keys that describe a server, no matter who is looking. They aren't anybody's permissions.
 const SERVER_FACTS: [Permission; 3] = [Permission::Setup, Permission::ErlcLinked, Permission::ServicePlusGuild];
-/// Keys that tell something about a person, in every server, beside those of the bot's team.
+/// Keys that describe a person in every server, in addition to those of the bot's team.
 const PERSON_FACTS: [Permission; 1] = [Permission::ServicePlusMember];
 
-/// Whether one can sign in on the page as it was asked for.
+/// Whether users can sign in on the page at the requested address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SignIn {
     Ready,
-    /// Only at this address of it.
+    /// Only at this address.
     At(String),
-    /// No redirect address leads to it.
+    /// No redirect address points to it.
     NotSetUp,
 }
 
-/// Whether one can sign in on the page at this host: whether the redirect address that `GET /auth` would tell it leads back to it.
+/// Whether users can sign in on the page at this host: whether the redirect address from `GET /auth` leads back to it.
 pub fn sign_in_at(site: &Site, idp: &IdpConfig, host: &str) -> SignIn {
     let page = site.path(PATH);
     let leads_to_page = |uri: &str| leads_to(uri, &page);
@@ -101,7 +101,7 @@ pub fn page(site: &Site, language: Language, sign_in: &SignIn) -> String {
     })
 }
 
-/// The words of the script, as JSON in which no text can end the element that it stands in.
+/// The script's words, as JSON that can't close the element around it.
 fn script_words(words: &DashboardWords) -> String {
     let permissions: Map<String, Value> =
         Permission::ALL.into_iter().map(|key| (key.name().to_owned(), (words.permission)(key).into())).collect();
@@ -129,7 +129,7 @@ fn without_script(frame: &PageFrame<'_>) -> Markup {
     }
 }
 
-/// What whoever runs the service has to do.
+/// What the operator has to do.
 fn not_set_up(site: &Site, words: &DashboardWords, sign_in: &SignIn) -> Markup {
     html! {
         section id="not-set-up" class="card prose" {
@@ -298,7 +298,7 @@ mod tests {
             let parsed: Value = serde_json::from_str(&text).unwrap();
             keys(&parsed, "", &mut names);
             assert_eq!(parsed["permissionNames"].as_object().unwrap().len(), Permission::ALL.len());
-            // The same places to fill.
+            // The same placeholders.
             let mut places: Vec<_> = text.split('{').skip(1).filter_map(|rest| rest.split_once('}')).collect();
             places.retain(|(name, _)| name.chars().all(|letter| letter.is_ascii_lowercase()));
             let mut places: Vec<_> = places.into_iter().map(|(name, _)| name.to_owned()).collect();

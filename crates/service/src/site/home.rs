@@ -1,4 +1,4 @@
-//! `/site/`: the bot's face.
+//! `/site/`: the bot's home page.
 
 use domain::feedback::FeedbackEntry;
 use domain::history::BotState;
@@ -62,7 +62,7 @@ fn hero(frame: &PageFrame<'_>) -> Markup {
     }
 }
 
-/// Whether the bot is up, in words and by a shape.
+/// Whether the bot is up, as words and a shape.
 fn state(frame: &PageFrame<'_>, health: &Health, now: Time) -> Markup {
     let (words, shared) = (&frame.words().home, &frame.words().shared);
     let state = frame.site.observe(health, now).map(|seen| seen.state);
@@ -92,7 +92,7 @@ fn state(frame: &PageFrame<'_>, health: &Health, now: Time) -> Markup {
     }
 }
 
-/// A sign that is told apart by its shape: a check mark, an exclamation mark, a cross, a question mark.
+/// A sign that differs in shape, not only in colour: a check mark, an exclamation mark, a cross, a question mark.
 pub(super) fn shape_of(shape: &str) -> Markup {
     let drawn = match shape {
         "up" => "M7 12.5l3.5 3.5L17 9",
@@ -151,7 +151,7 @@ fn reviews(frame: &PageFrame<'_>, reviews: &[FeedbackEntry], now: Time) -> Marku
                                 span class=[(star > review.rating).then_some("off")] aria-hidden="true" { "★" }
                             }
                         }
-                        // One that may be higher than its card is scrolled, by keyboard too.
+                        // A review that's taller than its card scrolls, also by keyboard.
                         blockquote dir="auto" tabindex=[is_long(&review.feedback).then_some("0")] { (review.feedback) }
                         p class="person" {
                             img src=(frame.site.pictures.safe(&review.submitter.avatar)) alt="" width="32" height="32" loading="lazy";

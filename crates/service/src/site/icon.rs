@@ -25,7 +25,7 @@ impl Icon {
     }
 }
 
-/// What the first bytes say; a file's name may lie.
+/// The type according to the first bytes; a file's name may be wrong.
 pub(super) fn media_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', ..] => Some("image/png"),

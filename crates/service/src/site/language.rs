@@ -1,12 +1,12 @@
-//! The language of a page, by what the browser prefers (`Accept-Language`).
+//! The language of a page, from the browser's preferences (`Accept-Language`).
 
 use super::words::Words;
 use super::words::{de, en};
 
-/// A language in which there are words.
+/// A supported language.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Language {
-    /// English, for everybody who prefers none of the others.
+    /// English, the default.
     #[default]
     English,
     German,
@@ -43,7 +43,7 @@ impl Language {
         }
     }
 
-    /// The one of ours that an `Accept-Language` likes best; of those it likes alike, the one named first.
+    /// The supported language that an `Accept-Language` prefers; if several rank equally, the first one listed.
     pub fn preferred(accepted: &str) -> Self {
         let mut best = (Self::default(), 0.0);
         for range in accepted.split(',') {

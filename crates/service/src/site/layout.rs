@@ -8,7 +8,7 @@ use super::words::Words;
 use super::{Language, Site, assets, preview};
 use crate::config::SitePart;
 
-/// Which page it is, for the navigation.
+/// The current page, for the navigation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Section {
     Home,
@@ -22,7 +22,7 @@ pub(super) enum Section {
     Other,
 }
 
-/// What a page is beside its content.
+/// Everything about a page except its content.
 pub(super) struct PageFrame<'a> {
     pub(super) site: &'a Site,
     pub(super) language: Language,
@@ -32,7 +32,7 @@ pub(super) struct PageFrame<'a> {
     pub(super) description: &'a str,
     /// Names of scripts in `assets`, loaded as modules.
     pub(super) scripts: &'a [&'a str],
-    /// Whether the page is read again when something of these topics of `/live` changes; empty for never.
+    /// The topics of `/live` that make the page reload; empty for none.
     pub(super) live: &'a str,
 }
 
@@ -128,8 +128,8 @@ impl PageFrame<'_> {
         self.site.path(&path)
     }
 
-    /// The address of the script that writes times in the visitor's zone, for pages that have some. Other scripts import it; they
-    /// cannot know its address, which holds a hash.
+    /// The address of the script that shows times in the visitor's time zone, for pages that have times. Other scripts import it but
+    /// can't know its address, which contains a hash.
     fn times(&self) -> Option<String> {
         let has_times = !self.live.is_empty() || self.scripts.contains(&"dashboard.js");
         has_times.then(|| self.site.path(&assets::path("times.js")))

@@ -1,4 +1,4 @@
-//! The site: pages for people, made on the server, and what belongs to them. It works without JavaScript wherever it can.
+//! The site: pages for people, rendered on the server, and their assets. It works without JavaScript wherever possible.
 //!
 //! A page is a function from facts to HTML; `http/pages.rs` reads the facts and sends it. Every sentence is in `words`.
 
@@ -46,7 +46,7 @@ pub use rendered::{Facts, FixedPage, PageName, RenderedPages};
 /// What all pages share.
 pub struct Site {
     config: SiteConfig,
-    /// The path under which every route stands; empty for none.
+    /// The path that every route starts with; empty for none.
     base_path: String,
     /// Where people add the bot to a server.
     invite_url: Option<String>,
@@ -59,16 +59,16 @@ pub struct Site {
     link: Option<HeaderValue>,
     /// The Content-Security-Policy of pages.
     policy: String,
-    /// Since when the service listens for the bot: what seems silent before may have had nobody to report to.
+    /// When the service started listening for the bot. Before that, a silent shard may have had nobody to report to.
     pub listening_since: Time,
     /// When the running build was committed.
     built: Time,
-    /// Pages that were made a moment ago.
+    /// Recently rendered pages.
     pub rendered: RenderedPages,
 }
 
 impl Site {
-    /// The site that is configured, of a service that starts now. It reads the operator's files.
+    /// The configured site of a service that starts now. Reads the operator's files.
     pub fn new(config: &Config, now: Time, version: Version) -> Result<Self, SiteFileError> {
         let pictures = Pictures::new(&config.idp.cdn_url);
         let invite_url = config.site.invite_url.as_ref().filter(|_| !config.idp.client_id.is_empty());
@@ -95,7 +95,7 @@ impl Site {
         &self.policy
     }
 
-    /// The picture of the bot, if the operator has given one, and its media type.
+    /// The bot's picture, if the operator has set one, and its media type.
     pub fn icon(&self) -> Option<(&'static str, &TaggedBody)> {
         self.icon.as_ref().map(|icon| (icon.media_type, &icon.body))
     }
@@ -153,7 +153,7 @@ impl Site {
         observe(health, self.listening_since, now)
     }
 
-    /// The path of one of our own addresses, such as `/site/status`.
+    /// The path of one of our own addresses, like `/site/status`.
     fn path(&self, path: &str) -> String {
         format!("{}{path}", self.base_path)
     }
@@ -167,7 +167,7 @@ impl Site {
         self.path("/site/")
     }
 
-    /// The style sheet with the colours of the team's roles, which the pages cannot hold themselves: no style is inline.
+    /// The style sheet with the colours of the team's roles. Pages can't contain it themselves, because inline styles aren't allowed.
     pub fn role_colours(&self, team: &[TeamMember]) -> String {
         let colours: BTreeSet<&str> = team.iter().map(|member| member.color.as_str()).collect();
         colours.into_iter().filter_map(role_colours::role_rule).collect()

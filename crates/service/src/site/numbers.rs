@@ -2,12 +2,12 @@
 
 use super::words::Words;
 
-/// The form that goes with a number: "1 shard", "2 shards". In both languages there are two, and zero takes the second.
+/// The form that goes with a number: "1 shard", "2 shards". Both languages have two forms, and zero takes the second.
 pub(super) const fn plural<'a>(count: u64, one: &'a str, other: &'a str) -> &'a str {
     if count == 1 { one } else { other }
 }
 
-/// A number with its thousands apart.
+/// A number with thousands separators.
 pub(super) fn grouped(number: u64, words: &Words) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);

@@ -1,4 +1,4 @@
-//! Pictures on pages: only the provider's own. Any other address could note who looks at the page.
+//! Pictures on pages: only the provider's own. Any other host could track who visits the page.
 
 use std::sync::Arc;
 
@@ -10,22 +10,22 @@ use provider::picture::{CDN, DEFAULT_PATH};
 #[derive(Clone, Debug)]
 pub(super) struct Pictures {
     host: PictureHost,
-    /// The provider's host, with a slash at its end.
+    /// The provider's host, with a trailing slash.
     allowed: Arc<str>,
 }
 
 impl Pictures {
-    /// Those below this address, which has no slash at its end.
+    /// Those under this address, which has no trailing slash.
     pub(super) fn new(cdn_url: &str) -> Self {
         Self { host: PictureHost::new(CDN, DEFAULT_PATH, cdn_url), allowed: format!("{cdn_url}/").into() }
     }
 
-    /// What an address of a picture must begin with.
+    /// The prefix that a picture's address must have.
     pub(super) fn allowed(&self) -> &str {
         &self.allowed
     }
 
-    /// The picture to show: this one, else the provider's default.
+    /// The picture to show: this one, or else the provider's default.
     pub(super) fn safe(&self, picture: &Picture) -> String {
         let url = self.host.shown(picture);
         if url.starts_with(&*self.allowed) { url } else { self.host.shown(&Picture::default()) }

@@ -1,5 +1,5 @@
 //! `/docs`: the API's reference, from the OpenAPI document, and `/docs/feed`. Both are readable without JavaScript; the script adds
-//! buttons that copy, a filter, and live answers.
+//! copy buttons, a filter, and live responses.
 
 mod command;
 mod contents;
@@ -25,12 +25,12 @@ use document::{ApiDocument, DocumentedError, title};
 use operation::error_list;
 use text::TextStyle;
 
-/// An operator's text as markup, in the same way as ours.
+/// Renders an operator's text the way ours is rendered.
 pub(super) fn markdown(text: &str) -> Markup {
     TextStyle::of_operator().blocks(text)
 }
 
-/// Where `bot-companion dev` listens: the address in commands if no other is known. The script puts in the page's own.
+/// Where `bot-companion dev` listens: the address in commands if no other is known. The script replaces it with the page's own.
 const LOCAL_ADDRESS: &str = "http://127.0.0.1:8080";
 
 /// What all parts of the page need.
@@ -167,7 +167,7 @@ fn group(page: &Reference<'_>, tag: &Tag) -> Markup {
     }
 }
 
-/// What every operation may answer with.
+/// The responses that every operation may return.
 fn everywhere(page: &Reference<'_>) -> Markup {
     let words = page.words();
     let errors: Vec<_> = page.common_errors.iter().collect();

@@ -1,4 +1,4 @@
-//! Pages that were made a moment ago, so that many visitors at once cost one rendering.
+//! Recently rendered pages, so that many visitors at once cost one rendering.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,14 +11,14 @@ use super::Language;
 use super::status::SharedStatusPage;
 use crate::views::tagged::TaggedBody;
 
-/// Pages that are the same for everybody.
+/// Pages that are the same for everyone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageName {
     /// `/site/`
     Home,
     /// `/site/dashboard`
     Dashboard,
-    /// The same where nobody can sign in.
+    /// The same, if nobody can sign in there.
     DashboardWithoutSignIn,
     /// `/site/incidents.atom`
     Incidents,
@@ -46,10 +46,10 @@ pub struct RenderedPages {
     renderings: AtomicU64,
 }
 
-/// How far ahead of the clock a rendering may be and still be used. One that is further ahead was made before the clock was set back.
+/// How far ahead of the clock a rendering may be and still be used. One that is further ahead is from before the clock was set back.
 const MOST_SECONDS_AHEAD: u64 = 60;
 
-/// Facts that a page is made of; the same allocation means the same facts.
+/// The facts behind a page; the same allocation means the same facts.
 pub type Facts = Arc<dyn Any + Send + Sync>;
 
 /// The last rendering of one page in one language.
@@ -69,8 +69,8 @@ struct RenderedPage<T> {
 }
 
 impl<T> RenderedPage<T> {
-    /// Whether it can be shown for these facts in this second. A later one is, too: visitors who read the clock a
-    /// moment before others must not make the page again.
+    /// Whether it can be shown for these facts in this second. So can a later one: visitors who read the clock a
+    /// moment before others must not cause another rendering.
     fn serves(&self, facts: &[Facts], second: u64) -> bool {
         (second..=second.saturating_add(MOST_SECONDS_AHEAD)).contains(&self.second)
             && self.facts.len() == facts.len()
@@ -87,7 +87,7 @@ impl<T> PageSlot<T> {
         }
         let body = Arc::new(render());
         let new = Arc::new(RenderedPage { second, facts, body: Arc::clone(&body) });
-        // Somebody else may have stored a later one meanwhile.
+        // Another request may have stored a later one in the meantime.
         self.0.rcu(|stored| match stored {
             Some(stored) if stored.serves(&new.facts, second) => Some(Arc::clone(stored)),
             _ => Some(Arc::clone(&new)),
@@ -97,7 +97,7 @@ impl<T> PageSlot<T> {
 }
 
 impl RenderedPages {
-    /// The page of these facts at this time: the one at hand, or a new one.
+    /// The page for these facts at this time: the cached one, or a new one.
     pub fn get_or_render(
         &self,
         (page, language): (PageName, Language),
@@ -121,7 +121,7 @@ impl RenderedPages {
         self.get_or_render(page, (vec![facts], Time::from_seconds(0)), render)
     }
 
-    /// `/site/status`, in the same way. One rendering serves those too who look up a server on it.
+    /// The same for `/site/status`. One rendering also serves visitors who look up a server on it.
     pub fn get_or_render_status(
         &self,
         language: Language,
@@ -134,7 +134,7 @@ impl RenderedPages {
         })
     }
 
-    /// How many pages were rendered so far, without those that are rendered once.
+    /// How many pages have been rendered so far, except for those that are rendered once.
     pub fn renderings(&self) -> u64 {
         self.renderings.load(Ordering::Relaxed)
     }

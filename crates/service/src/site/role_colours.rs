@@ -10,12 +10,12 @@ pub(super) const CONTRAST: f64 = 4.6;
 
 pub(super) type Rgb = [u8; 3];
 
-/// The CSS class of a colour such as `#5865F2`; `None` if it is none.
+/// The CSS class of a colour like `#5865F2`; `None` if it isn't a colour.
 pub(super) fn role_class(colour: &str) -> Option<String> {
     parse(colour).map(|_| format!("c-{}", colour[1..].to_ascii_lowercase()))
 }
 
-/// The rule of that class: two properties with the colour as it can be read on either theme.
+/// The rule for that class: two properties with a readable version of the colour for each theme.
 pub(super) fn role_rule(colour: &str) -> Option<String> {
     let (class, rgb) = (role_class(colour)?, parse(colour)?);
     let shown = |theme| hex(readable(rgb, theme));
@@ -52,7 +52,7 @@ fn luminance(colour: Rgb) -> f64 {
 }
 
 pub(super) fn parse(colour: &str) -> Option<Rgb> {
-    // A sign is no digit, though the parser takes it.
+    // The parser accepts a sign, which isn't a digit.
     let is_hex = |digits: &&str| digits.len() == 6 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     let digits = colour.strip_prefix('#').filter(is_hex)?;
     let part = |from: usize| u8::from_str_radix(&digits[from..from + 2], 16).ok();

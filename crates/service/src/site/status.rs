@@ -28,7 +28,7 @@ use crate::views::tagged::TaggedBody;
 pub use atom::feed;
 use shards::ShardNow;
 
-/// How many announcements that hold are shown, newest first.
+/// How many current announcements to show, newest first.
 const MOST_HOLDING: usize = 5;
 
 #[derive(Clone, Copy)]
@@ -38,17 +38,17 @@ pub struct StatusFacts<'a> {
     pub now: Time,
 }
 
-/// The page that is the same for everybody, and what it takes to answer who looks up a server on it.
+/// The page that everyone shares, and the data for looking up a server on it.
 pub struct SharedStatusPage {
-    /// The page without a question.
+    /// The page without a lookup.
     pub page: TaggedBody,
-    /// The same page, with places for what was typed and for the answer.
+    /// The same page, with placeholders for the input and the answer.
     pub spliced: SplicedBody,
     language: Language,
     shards: Vec<ShardNow>,
 }
 
-/// The page in the making: the facts, and what follows from them.
+/// The page being rendered: the facts, and what follows from them.
 struct StatusPage<'a> {
     frame: PageFrame<'a>,
     facts: StatusFacts<'a>,
@@ -66,13 +66,13 @@ impl SharedStatusPage {
         Self { spliced: SplicedBody::new(page.body.plain().clone(), places.into()), page, language, shards }
     }
 
-    /// What stands in the two places of the page for a visitor who has typed this id of a server.
+    /// The input and the answer for a visitor who entered this server ID.
     pub fn answer_to(&self, server: &str) -> [String; 2] {
         lookup::texts(self.language.words(), server, &self.shards)
     }
 }
 
-/// The whole page, for a visitor who has not looked up anything.
+/// The whole page, for a visitor who hasn't looked anything up.
 fn render(site: &Site, language: Language, facts: &StatusFacts<'_>, shards: Vec<ShardNow>) -> String {
     let title = language.words().shared.status;
     let frame = PageFrame {
@@ -109,7 +109,7 @@ impl StatusPage<'_> {
         self.frame.words()
     }
 
-    /// Announcements that hold, before everything else.
+    /// Current announcements, before everything else.
     fn announcements(&self) -> Markup {
         let words = &self.words().status;
         let holding = || self.facts.history.announcements.iter().filter(|announcement| announcement.ended.is_none());
@@ -133,7 +133,7 @@ impl StatusPage<'_> {
         }
     }
 
-    /// Is it up, since when, what is known, what to do.
+    /// Whether it is up, since when, the details, and what to do.
     fn state(&self) -> Markup {
         let (home, words, shared) = (&self.words().home, &self.words().status, &self.words().shared);
         let now = self.facts.now;
@@ -172,7 +172,7 @@ impl StatusPage<'_> {
         }
     }
 
-    /// Since when it has been up without a break, as far as that is known: its start, or the end of the last incident.
+    /// Since when it has been up continuously, if known: its start, or the end of the last incident.
     fn up_since(&self) -> Option<Time> {
         let started = self.facts.health.summary(self.facts.now).uptime.epoch;
         let started = (started > 0).then(|| Time::from_seconds(started))?;
@@ -180,7 +180,7 @@ impl StatusPage<'_> {
         Some(last.map_or(started, |last| last.max(started)))
     }
 
-    /// Since when it has not been up: the begin of the open incident, which outlasts a restart of this service, or what was seen.
+    /// Since when it has been down: the start of the open incident, which survives a restart of this service, or the last report.
     fn trouble_since(&self, seen: &Observation) -> Time {
         let open = self.facts.history.incidents.iter().find(|incident| incident.ended.is_none());
         open.map_or(seen.since, |open| open.began.min(seen.since))

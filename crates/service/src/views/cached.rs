@@ -4,7 +4,7 @@
 //! 4. A cached value is a hit while its mark is fresh (`Cached::is_fresh`).
 //! 5. If the store cannot be asked, a stale value may be served for a while (stale-if-error; `or_stale`).
 //!
-//! Because the mark comes first, a change between mark and read makes the cached value stale at once, never the other way round.
+//! Because the mark comes first, a change between mark and read makes the cached value stale immediately, never the other way round.
 //!
 //! `CacheSlot` holds the one value of a public view, `CacheMap` many private values by key. Their stale-if-error rules differ:
 //! a public value may also be served if it is known to have changed less than a minute ago, and if the store is only busy.

@@ -186,7 +186,7 @@ impl FeedbackEntries {
             *place = Some(self.table.get(*slot)?);
         }
         let entries = found.iter().flatten();
-        // Entries read around a change may be one entry under two slots, in which case the store is asked.
+        // After a change, the same entry may be cached under two slots. Then the store is asked.
         let has_twins = entries
             .clone()
             .enumerate()
@@ -240,7 +240,7 @@ mod tests {
 
     use super::*;
 
-    /// This many entries, of which those in these slots are cached.
+    /// This many entries; those in these slots are cached.
     fn entries(count: u64, cached: impl IntoIterator<Item = u64>) -> FeedbackEntries {
         let entries = FeedbackEntries::new(count);
         for slot in cached {

@@ -119,7 +119,7 @@ pub async fn copy(what: &CopyOptions, watch: &mut dyn BackupWatch) -> std::resul
     }
 }
 
-/// Has the source read again, compares, and commits. Only then is the source released.
+/// Reads the source again, compares, and commits. Only then is the source released.
 async fn finish(
     (mut destination, end, found): Uncommitted,
     go_on: &mpsc::Sender<()>,
@@ -148,7 +148,7 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// Backs the source up into the pipe, and reads it again when told, because a service may have been running. The source stays
+/// Backs the source up into the pipe, and reads it again when told to, because a service may have been running. The source stays
 /// locked until the channel is dropped.
 fn send(
     plan: &CopyPlan,

@@ -16,11 +16,11 @@ use crate::{postgres, sqlite};
 const NAME: &str = "bot-companion backup ";
 /// The format that this release writes, and the newest it reads. Format 1 names the schemas of both kinds of store.
 const FORMAT: u32 = 2;
-/// A header has a few kilobytes.
+/// A header takes a few kilobytes.
 const LONGEST_HEADER: usize = 1 << 20;
-/// A row has a few kilobytes, or a few hundred with a long list of guilds.
+/// A row takes a few kilobytes, or a few hundred with a long list of guilds.
 const LONGEST_ROW: usize = 64 << 20;
-/// A release has a few numbers, and possibly a word.
+/// A release's name is a few numbers, and possibly a word.
 const LONGEST_RELEASE: usize = 64;
 const SQLITE: &str = "SQLite";
 const POSTGRESQL: &str = "PostgreSQL";
@@ -68,7 +68,7 @@ impl BackupHeader {
         found == expected && self.tables.len() == expected.len()
     }
 
-    /// Something that no backup of ours says, if there is any. After this check, the header can be shown as is.
+    /// Something in it that none of our backups would say, if any. After this check, the header can be shown as is.
     fn implausible(&self) -> Option<&'static str> {
         let is_of_release = |character: char| character.is_ascii_alphanumeric() || ".+-".contains(character);
         if !(1..=LONGEST_RELEASE).contains(&self.release.len()) || !self.release.chars().all(is_of_release) {
@@ -267,7 +267,7 @@ fn parse(header: &str) -> Option<BackupHeader> {
     serde_json::from_value(header).ok()
 }
 
-/// Whether each value fits its column. For a column that the newest schema does not have, the store finds out.
+/// Whether each value fits its column. Columns that the newest schema does not have are left to the store to check.
 fn fits(kinds: &[Option<ColumnKind>], row: &Row) -> bool {
     let fits = |(kind, value): (&Option<ColumnKind>, &CellValue)| match (kind, value) {
         (None, _) | (_, CellValue::Null) => true,

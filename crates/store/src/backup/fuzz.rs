@@ -1,4 +1,4 @@
-//! Fuzz tests of backup files, because an operator may be sent a malicious one.
+//! Fuzz tests of backup files, because someone may send an operator a malicious one.
 
 use std::sync::LazyLock;
 

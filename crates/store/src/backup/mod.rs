@@ -1,5 +1,5 @@
 //! The only way that data leaves or enters a store. A backup is taken while the service runs, and restored into either kind of
-//! store: by [`restore()`] from a file, or by [`copy()`] from a pipe that another store is backed up into. It is loaded into
+//! store: by [`restore()`] from a file, or by [`copy()`] from a pipe that another store writes its backup to. It is loaded into
 //! the schema it was made with, and migrated from there.
 
 mod copy;

@@ -1,4 +1,4 @@
-//! What a store must do to be backed up, or to take in a backup.
+//! What a store must implement to be backed up, or to restore a backup.
 
 use async_trait::async_trait;
 use domain::Time;
@@ -37,7 +37,7 @@ pub(crate) trait Side: Send {
     async fn commit(&mut self, end: RestoreEnd) -> Result<()>;
 }
 
-/// Goes through the rows of a table to back up, batch by batch.
+/// Goes through a table's rows, batch by batch, to back them up.
 pub(super) struct Batches {
     table: &'static Table,
     after: Option<Row>,
@@ -69,7 +69,7 @@ pub(crate) struct RestoreEnd {
     pub(crate) forgotten: Vec<(UserHash, Time)>,
 }
 
-/// Why a store that is in use is left alone.
+/// The message for a store that is in use and so is left alone.
 pub(crate) fn in_use(by: &str) -> StoreError {
     StoreError::Failed(format!(
         "the store is in use{by}, and nothing was changed: stop the service and all its replicas"

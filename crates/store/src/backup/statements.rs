@@ -3,12 +3,12 @@
 use super::tables::{STAGED, TABLES, Table, kind};
 use super::value::ColumnKind;
 
-/// How many rows are read or written at once, at most.
+/// How many rows are read or written at a time, at most.
 pub(super) const ROWS: usize = 4_000;
-/// Roughly how much memory is read or written at once, at most.
+/// Roughly how many bytes are read or written at a time, at most.
 pub(crate) const BYTES: usize = 4 << 20;
 
-/// Keeps the record of the last backup while the tables are recreated, and brings it back.
+/// Keeps the record of the last backup while the tables are recreated, and restores it.
 pub(crate) const KEEP_PROBE: &str = "CREATE TABLE probe_kept AS SELECT id, at FROM probe";
 pub(crate) const BRING_PROBE_BACK: &str =
     "INSERT INTO probe (id, at) SELECT id, at FROM probe_kept; DROP TABLE probe_kept";

@@ -36,14 +36,14 @@ pub(crate) fn kind(table: &str, column: &str) -> Option<ColumnKind> {
 /// Tables that are not backed up, because the bot resends what was being staged. They must be empty at the destination.
 pub(crate) const STAGED: [&str; 3] = ["staged_snapshots", "staged_kept", "staged_subscriptions"];
 
-/// A table that is not backed up and may have rows at the destination: it is written to find out whether writing works.
+/// A table that is not backed up and may have rows at the destination: the service writes to it to find out whether writing works.
 pub(crate) const PROBE: &str = "probe";
 
 /// Columns that are not backed up: while the service is stopped, no grant is being refreshed and no snapshot staged.
 pub(super) const PASSING: [(&str, &str); 2] = [("users", "refresh_until"), ("guilds", "carried")];
 
-/// Rows of other snapshots are invisible and waiting to be removed. Compared with a truth value, so that no planner goes
-/// through the snapshots in its own order for it.
+/// Rows of other snapshots are invisible and waiting to be removed. The comparison with a truth value keeps planners from going
+/// through the snapshots in their own order.
 const OF_A_SHARD: &str = "(snapshot IN (SELECT snapshot FROM feed_shards)) IS TRUE";
 
 /// A table: its name, the number of its key columns, and the columns with their kinds.

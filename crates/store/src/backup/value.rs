@@ -11,7 +11,7 @@ pub(crate) enum ColumnKind {
     Bytes,
     /// A number in SQLite.
     Boolean,
-    /// The order in which rows were added: a column of numbers or, in SQLite, the row's own number.
+    /// The order rows were added in: a column of numbers or, in SQLite, the row ID.
     Sequence,
 }
 

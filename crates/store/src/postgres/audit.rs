@@ -34,7 +34,7 @@ async fn trim(db: &Transaction<'_>, bounds: AuditBounds) -> Sql<()> {
     let statement = db.prepare_cached("SELECT kind, count(*) FROM audit GROUP BY kind").await?;
     let mut counts = Vec::new();
     for row in db.query(&statement, &[]).await? {
-        // Rows of a newer release go by their age.
+        // A kind from a newer release has no quota here; its rows are only deleted for their age.
         let Ok(kind) = row.try_get::<_, &str>(0)?.parse() else { continue };
         counts.push((kind, unsigned(row.try_get(1)?)));
     }

@@ -51,7 +51,7 @@ impl Drop for ServerSide {
     }
 }
 
-/// Opens the source, which is never written to. Services may be running on it, unless it is for us `alone`.
+/// Opens the source, which is never written to. Services may be using it, unless `alone`.
 pub(crate) async fn source(url: &SecretString, start_wait: Duration, alone: bool) -> Result<Box<dyn Side>> {
     let server = ServerSide::open(url, start_wait).await?;
     migrations::expect_current(&server.client).await?;

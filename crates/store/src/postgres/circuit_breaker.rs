@@ -1,4 +1,4 @@
-//! A circuit breaker: keeps work away from a database that cannot be reached, so that nobody waits for it in vain. While the
+//! A circuit breaker: keeps work away from a database that cannot be reached, so that nobody waits for nothing. While the
 //! circuit is open, one task of this process probes the database, whether or not there is work; an answer closes the circuit
 //! for all.
 
@@ -11,13 +11,13 @@ use tokio::time::timeout;
 
 /// How often to probe.
 const PAUSE: Duration = Duration::from_millis(250);
-/// How many quick probes may wait for an answer; if it comes, all of them get it at once.
+/// How many quick probes may wait for an answer; if it comes, all of them get it at the same time.
 const QUICK_PROBES: usize = 4;
 
 /// How long a probe waits for its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Probe {
-    /// Briefly, because what was sent while nobody could receive it may be lost.
+    /// Short, because what was sent while nobody could receive it may be lost.
     Quick,
     /// As long as a busy database may need. There is always one of these besides the quick ones.
     Patient,
@@ -48,7 +48,7 @@ impl DatabaseCircuit {
     }
 
     /// Probes until the database answers, then closes the circuit. A hanging probe does not delay the next one: it may be lost,
-    /// and the next may not. `spread` keeps replicas from probing all at once.
+    /// and the next one may get through. `spread` keeps replicas from all probing at the same time.
     pub(super) async fn close_when_answered<F>(&self, spread: Duration, probe: impl Fn(Probe) -> F)
     where
         F: Future<Output = bool> + Send + 'static,

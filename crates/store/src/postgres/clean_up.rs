@@ -1,4 +1,4 @@
-//! Removes what no read can see any more, in steps of limited size, in the background of the writes that made it so.
+//! Removes what no read can see any more, in steps of limited size, in the background.
 
 use deadpool_postgres::Transaction;
 use domain::Snowflake;
@@ -18,7 +18,7 @@ pub(super) async fn sweep_whole(db: &Transaction<'_>, snapshots: &[i64]) -> Sql<
     put(db, &snapshots.iter().copied().map(Sweep::whole).collect::<Vec<_>>()).await
 }
 
-/// Schedules those rows of these snapshots for removal that a later one covers.
+/// Schedules for removal the rows of these snapshots that a later one covers.
 pub(super) async fn sweep_covered(db: &Transaction<'_>, snapshots: &[i64]) -> Sql<()> {
     if snapshots.is_empty() {
         return Ok(());
@@ -144,7 +144,7 @@ async fn remove(db: &Transaction<'_>, sweep: Sweep, up_to: i64) -> Sql<u64> {
     Ok(removed)
 }
 
-/// Removes those guilds of the step that nobody can see here. Returns how many rows it checked, and what it removed.
+/// Removes the step's guilds that nobody can see here. Returns how many rows it checked, and what it removed.
 async fn remove_hidden(db: &Transaction<'_>, sweep: Sweep, up_to: i64) -> Sql<(u64, GuildTotals)> {
     let sql = "SELECT id FROM guilds WHERE snapshot = $1 AND id > $2 AND id <= $3";
     let statement = db.prepare_cached(sql).await?;

@@ -118,7 +118,7 @@ pub(super) async fn note_started(db: &Transaction<'_>, instance: &InstanceId, sa
     Ok(started)
 }
 
-/// Forgets numberings that have been unused for long.
+/// Forgets numberings that have not been used for a long time.
 pub(super) async fn forget(db: &Transaction<'_>) -> Sql<()> {
     let statement = db.prepare_cached("SELECT max(last_used) FROM feed_instances").await?;
     let latest: Option<Time> = db.query_one(&statement, &[]).await?.column(0)?;

@@ -23,7 +23,7 @@ const PROBE_EVERY: Duration = Duration::from_millis(300);
 const PROMPT: Duration = Duration::from_millis(600);
 /// How much longer an answer may take before another connection is tried as well.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long to wait before the next try, and how much longer at most, so that replicas do not all come at once.
+/// How long to wait before the next try, and how much longer at most, so that replicas do not all try at the same time.
 const PAUSE: Duration = Duration::from_millis(150);
 const SPREAD: u64 = 150;
 

@@ -43,7 +43,7 @@ fn key(lock: Lock) -> (i32, i32) {
         Lock::History => (6, 0),
         Lock::Code(hash) => (4, u64::from(u32::from_be_bytes(hash))),
     };
-    // Two that share a key wait for each other needlessly, and that is all.
+    // Two locks that share a key only cost a needless wait.
     let [.., a, b, c, d] = key.to_be_bytes();
     (0x0062_6300 + class, i32::from_be_bytes([a, b, c, d]))
 }

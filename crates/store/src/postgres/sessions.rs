@@ -73,7 +73,7 @@ pub(super) async fn end_all(
     Ok(sessions)
 }
 
-/// Ends those of a user's sessions that are too many with the new one. The caller has the user's lock.
+/// Ends the sessions by which a user exceeds the limit after opening a new one. The caller has the user's lock.
 pub(super) async fn end_surplus(
     db: &Transaction<'_>,
     topics: &mut ChangedTopics,

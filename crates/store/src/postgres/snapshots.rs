@@ -177,7 +177,7 @@ pub(super) async fn commit(
     instances::advance(db, &sender, committed.next()).await?;
     let is_replaced = matches!(committed, Committed::Replaced { .. });
     if is_replaced {
-        // Working out which answers it changes would take as long as the snapshot is large.
+        // Working out which responses it changes would take longer the larger the snapshot is.
         topics.push(Topic::Everything);
     }
     match staged.shard {

@@ -217,7 +217,7 @@ async fn turn(turns: &Semaphore, limit: Duration) -> Result<SemaphorePermit<'_>>
         .ok_or_else(|| StoreError::Busy("too many writes are waiting".to_owned()))
 }
 
-/// The error of work that failed on every try.
+/// The error for work that failed on every try.
 fn gave_up(failed: Option<SqlError>) -> StoreError {
     let why = failed.map_or_else(|| "it kept failing".to_owned(), |error| error.to_string());
     StoreError::Busy(why)
@@ -294,7 +294,7 @@ impl ExecutorState {
         let why = match error {
             PoolError::Timeout(TimeoutType::Wait) => {
                 let why = "all connections to the database are busy".to_owned();
-                // It may have turned out in the meantime that they wait for nothing.
+                // By now it may be clear that they wait for nothing.
                 let is_gone = self.reachability.closed_since() != Some(since) || self.reachability.is_gone();
                 return Err(if is_gone { WorkError::Unreachable(why) } else { WorkError::Busy(why) });
             }

@@ -1,4 +1,4 @@
-//! The audit.
+//! The audit log.
 
 use domain::audit::{self, AuditEntry, AuditKind};
 use domain::forgotten::UserHash;
@@ -34,7 +34,7 @@ fn trim(connection: &Connection, bounds: AuditBounds) -> rusqlite::Result<()> {
     let mut found = statement.query([])?;
     let mut counts = Vec::new();
     while let Some(row) = found.next()? {
-        // Rows of a newer release go by their age.
+        // A kind from a newer release has no quota here; its rows are only deleted for their age.
         let Ok(kind) = row.get::<_, String>(0)?.parse() else { continue };
         counts.push((kind, unsigned(row.get(1)?)));
     }

@@ -25,7 +25,7 @@ const DIALECT: Dialect = Dialect { parameter: '?', sequence: Some("rowid") };
 
 struct FileSide(Arc<Mutex<Connection>>);
 
-/// Opens the source, which is never written to. A service may be running on it, unless it is for us `alone`, which keeps
+/// Opens the source, which is never written to. A service may be using it, unless `alone`, which keeps
 /// everyone else out until the end.
 pub(crate) async fn source(path: PathBuf, alone: bool) -> Result<Box<dyn Side>> {
     open_side(path, move |path| {

@@ -1,4 +1,4 @@
-//! Removes what no read can see any more, in steps of limited size, in the background of the writes that made it so.
+//! Removes what no read can see any more, in steps of limited size, in the background.
 
 use domain::Snowflake;
 use domain::feed::{GuildTotals, Sweep, SweepBudget};
@@ -15,7 +15,7 @@ pub(super) fn sweep_whole(connection: &Connection, snapshot: i64) -> rusqlite::R
     put(connection, &Sweep::whole(snapshot))
 }
 
-/// Schedules those rows of a snapshot for removal that a later one covers.
+/// Schedules for removal the rows of a snapshot that a later one covers.
 pub(super) fn sweep_covered(connection: &Connection, snapshot: i64) -> rusqlite::Result<()> {
     let sql = "SELECT snapshot, whole, after, again FROM feed_sweeps WHERE snapshot = ?1";
     let queued = connection.prepare_cached(sql)?.query_row([snapshot], read).optional()?;

@@ -224,7 +224,7 @@ impl<'c> GuildWriter<'c> {
         })
     }
 
-    /// Adds a guild of which these parts are carried over; `false`, without a change, if the snapshot already has it.
+    /// Adds a guild and carries over these parts; `false`, without a change, if the snapshot already has it.
     pub(super) fn insert(&mut self, guild: &Guild, carried: Carried) -> rusqlite::Result<bool> {
         let inserted = write(&mut self.guild, self.snapshot, guild, carried)?;
         if inserted {

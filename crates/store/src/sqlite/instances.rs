@@ -123,7 +123,7 @@ pub(super) fn note_started(
     Ok(started)
 }
 
-/// Forgets numberings that have been unused for long.
+/// Forgets numberings that have not been used for a long time.
 pub(super) fn forget(connection: &Connection) -> rusqlite::Result<()> {
     let latest: Option<Time> =
         connection.prepare_cached("SELECT max(last_used) FROM feed_instances")?.query_row([], |row| row.column(0))?;

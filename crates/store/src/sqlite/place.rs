@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(std::fs::read_dir(test.root()).unwrap().count(), 0);
         std::fs::write(test.path("file"), "").unwrap();
         std::fs::create_dir(test.path("folder")).unwrap();
-        for (name, part) in [("file/data.db", "a part of the path is a file"), ("folder", "add the name of a file")] {
+        for (name, part) in [("file/data.db", "part of the path is a file"), ("folder", "add the name of a file")] {
             let error = said(name).unwrap_err();
             assert!(error.contains(part) && error.contains(name), "{error}");
         }

@@ -77,7 +77,7 @@ pub(super) fn end_all(
     Ok(sessions)
 }
 
-/// Ends those of a user's sessions that are too many with the new one.
+/// Ends the sessions by which a user exceeds the limit after opening a new one.
 pub(super) fn end_surplus(
     connection: &Connection,
     topics: &mut ChangedTopics,

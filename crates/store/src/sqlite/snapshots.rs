@@ -168,7 +168,7 @@ pub(super) fn commit(
     instances::advance(connection, &sender, committed.next())?;
     let is_replaced = matches!(committed, Committed::Replaced { .. });
     if is_replaced {
-        // Working out which answers it changes would take as long as the snapshot is large.
+        // Working out which responses it changes would take longer the larger the snapshot is.
         topics.push(Topic::Everything);
     }
     match staged.shard {

@@ -74,7 +74,7 @@ pub(super) fn note_swept(
     Ok(())
 }
 
-/// Writes down how the totals change.
+/// Writes the changes to the totals.
 pub(super) fn write(connection: &Connection, change: &TotalsChange) -> rusqlite::Result<()> {
     for (shard, more) in change.shards() {
         add(connection, shard, more)?;

@@ -41,7 +41,7 @@ impl VacuumNeeds {
     }
 }
 
-/// Marks a new file, in which nothing was deleted yet.
+/// Marks a new file that nothing has been deleted from yet.
 pub(super) fn mark(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "application_id", MARK)
 }

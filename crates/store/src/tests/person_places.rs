@@ -69,7 +69,7 @@ fn said(on_forget: OnForget) -> String {
             let names: Vec<_> = columns.iter().map(|(column, _)| format!("`{column}`")).collect();
             format!("cleared: {}", names.join(", "))
         }
-        OnForget::UntilRevoked => "kept until the provider was told".to_owned(),
+        OnForget::UntilRevoked => "kept until the provider has been notified".to_owned(),
         OnForget::Keep => "kept".to_owned(),
     }
 }

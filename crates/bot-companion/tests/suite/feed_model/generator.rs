@@ -54,7 +54,7 @@ impl Generator {
         from.iter().filter(|_| self.one_in(2)).cloned().collect()
     }
 
-    /// The IDs of the shards, under this count, in which it has guilds.
+    /// The IDs of the shards that it has guilds on, under this count.
     pub fn shards_of(&self, count: u64) -> Vec<u64> {
         (0..count).filter(|id| self.guilds.iter().any(|guild| covers((count, *id), *guild))).collect()
     }

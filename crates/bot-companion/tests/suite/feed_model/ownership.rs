@@ -38,7 +38,7 @@ impl Model {
         self.is_living(owner) && self.processes[owner].life.started > self.processes[by].life.started
     }
 
-    /// The process that started later, if any, because of which the sender's snapshot cannot take the shard.
+    /// The process that started later, if any, and keeps the sender's snapshot from taking over the shard.
     pub fn taken_by(&self, by: usize, shard: Shard) -> Option<usize> {
         // A snapshot that was replaced by the shard's own no longer counts.
         let own = self.sent.get(&shard).map_or(0, |(_, commit)| *commit);

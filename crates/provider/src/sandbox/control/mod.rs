@@ -97,7 +97,7 @@ impl Control {
         let _ = self.service.set(service);
     }
 
-    /// The fault of a call to this endpoint, whoever it is for.
+    /// The fault for a call to this endpoint, for any user.
     pub(super) async fn fault_at(&self, endpoint: Endpoint) -> Option<Fault> {
         self.wait_while_on(Switch::ProviderHangs, "", NEVER).await;
         let on = |switch| self.is_on(switch, "");

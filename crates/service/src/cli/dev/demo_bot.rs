@@ -153,7 +153,7 @@ impl DemoBot {
         }
     }
 
-    /// Stops or resumes its heartbeats, which the status shows at once. `false` if it is gone.
+    /// Stops or resumes its heartbeats, which the status shows immediately. `false` if it is gone.
     pub(super) async fn set_online(&self, online: bool) -> anyhow::Result<bool> {
         let mut presence = self.presence.lock().await;
         match *presence {

@@ -88,7 +88,7 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
         )?;
         let admin = admin_socket(config.admin)?;
         let mut app = App::build(config, clock, Random::from_system(), version).await?;
-        // The demo bot may fall silent at once, and the pages must believe it.
+        // The demo bot may fall silent immediately, and the pages must believe it.
         app.site.listening_since = started_at.before(demo_bot::LONG_SILENT);
         app.site.use_demo_preview();
         let app = Arc::new(app);

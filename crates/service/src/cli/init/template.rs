@@ -66,7 +66,7 @@ mod tests {
         let set: Vec<_> = text.lines().filter(|line| line.contains(" = ") && !line.starts_with('#')).collect();
         assert_eq!(set.len(), 3, "{set:?}");
         assert!(text.contains("\n#start_wait = \"30s\"\n"), "{text}");
-        assert!(text.contains("# The address and port on which the service listens.\n"), "the comments are there");
+        assert!(text.contains("# The address and port to listen on."), "the comments are there");
         assert!(!text.contains("Copy what you want to change"), "the reference's own head is not");
     }
 

@@ -57,7 +57,7 @@ fn what_a_database_server_allows() {
         may_create,
         connections: (connections, "max_connections"),
     };
-    expect(&findings::role(&look(Some("public"), true, 0)), Fine, "`me` may make tables");
+    expect(&findings::role(&look(Some("public"), true, 0)), Fine, "`me` may create tables");
     expect(&findings::role(&look(Some("public"), false, 0)), Failed, "GRANT CREATE ON SCHEMA public TO me");
     expect(&findings::role(&look(None, false, 0)), Failed, "search_path");
     expect(&findings::connections(&look(None, true, 18), 16), Fine, "18 of at most 18");
@@ -93,9 +93,9 @@ fn providers() {
         findings::provider("https://idp.example", "https://a.example/callback", &Err(error))
     };
     for (kind, name, status, part) in [
-        (IdpErrorKind::Rejected, "credentials", Fine, "taken"),
+        (IdpErrorKind::Rejected, "credentials", Fine, "accepted"),
         (IdpErrorKind::Misconfigured, "credentials", Failed, "the detail; compare idp.client_id"),
-        (IdpErrorKind::RedirectRefused, "credentials", Failed, "register https://a.example/callback"),
+        (IdpErrorKind::RedirectRefused, "credentials", Failed, "register exactly https://a.example/callback"),
         (IdpErrorKind::RateLimited(Duration::from_secs(7)), "credentials", Warning, "try again in 7 s"),
         (IdpErrorKind::Refused, "credentials", Failed, "idp.base_url"),
         (IdpErrorKind::Unavailable, "provider", Failed, "the detail; check idp.base_url, name resolution"),

@@ -18,8 +18,8 @@ pub(super) const FILES: &[(&str, Problems)] = &[
         &["companion.toml:2: http.connections is not a setting; did you mean limits.connections?"],
     ),
     ("wholly.different = 1", &["companion.toml:1: wholly is not a setting"]),
-    ("http = 1", &["companion.toml:1: http is a section: write [http] and its settings below it"]),
-    ("[[http]]\nlisten = 1", &["companion.toml:1: http is a section: write [http] and its settings below it"]),
+    ("http = 1", &["companion.toml:1: http is a section: write [http] with its settings below it"]),
+    ("[[http]]\nlisten = 1", &["companion.toml:1: http is a section: write [http] with its settings below it"]),
     (
         "[http]\nlisten = 8080",
         &[
@@ -90,9 +90,9 @@ pub(super) const FILES: &[(&str, Problems)] = &[
     ("tls.key = \"a.pem\"", &["companion.toml:1: tls.key is set without tls.cert: set both, or neither"]),
     (
         "guilds.stale_while_revalidate = \"2h\"",
-        &["companion.toml:1: guilds.stale_while_revalidate is longer than guilds.max_stale: make it the shorter one"],
+        &["companion.toml:1: guilds.stale_while_revalidate must not be longer than guilds.max_stale"],
     ),
-    ("sessions.absolute = \"1h\"", &["sessions.idle is longer than sessions.absolute: make it the shorter one"]),
+    ("sessions.absolute = \"1h\"", &["sessions.idle must not be longer than sessions.absolute"]),
     (
         "idp.redirect_uri = \"https://a.example/callback\"",
         &["companion.toml:1: idp.redirect_uri: add its origin \"https://a.example\" to http.allowed_origins"],

@@ -57,10 +57,10 @@ function make(tag, attributes, ...children) {
 /** A name within a sentence: whatever direction it is written in, the rest of the sentence keeps its own. */
 const named = (name) => make("bdi", { class: "named" }, name);
 const show = (id, isShown) => (element(id).hidden = !isShown);
-/** Says something, or nothing any more, in an element whose `role` makes screen readers announce it. */
+/** Sets or clears the text of an element whose `role` makes screen readers announce it. */
 const say = (id, text = "") => (element(id).textContent = text);
 
-/** Only the provider's own pictures, which the page names: any other address could note who looks at it. */
+/** Only the provider's own pictures, whose host the page names: any other host could track who visits. */
 function pictureAddress(address) {
   const { pictures, defaultPicture } = element("dashboard").dataset;
   return address.startsWith(pictures) ? address : defaultPicture;
@@ -89,7 +89,7 @@ function fillList(list, items, makeEntry) {
     if (details && before?.querySelector("details[open]")) details.open = true;
     return entry;
   });
-  // In place: an element that is taken out and put back loses the focus.
+  // In place: an element that is removed and put back loses focus.
   entries.forEach((entry, index) => {
     if (list.children[index] !== entry) list.insertBefore(entry, list.children[index] ?? null);
   });
@@ -97,7 +97,7 @@ function fillList(list, items, makeEntry) {
 
   if (!focused || document.activeElement === focused) return;
   const after = entries.find((entry) => entry.dataset.id === focusedEntry.dataset.id);
-  // Where the entry is gone, to the heading: a keyboard starts again near where it was, not at the top of the page.
+  // If the entry is gone, focus the heading, so that keyboard users stay near where they were, not at the top of the page.
   (focusable(after)[position] ?? element(list.getAttribute("aria-labelledby"))).focus();
 }
 
@@ -106,12 +106,12 @@ function fillList(list, items, makeEntry) {
 /** What was read last, `{ mine, invitable }`, and what went wrong if there was another try since. */
 let servers;
 let serversProblem;
-/** When the provider's list behind it was read, by the server's clock: the header `Age` says how many seconds ago. */
+/** When the list was read from the provider, by the server's clock: the `Age` header says how many seconds ago. */
 let listRead;
 let isRefreshing = false;
 let isBotSilent = false;
 
-// The page knows the addresses, which change with the content.
+// The page knows the addresses, which change with their content.
 const load = Promise.all([import(document.documentElement.dataset.times), import(element("dashboard").dataset.client)]);
 load.catch(() => {
   show("loading", false);
@@ -119,7 +119,7 @@ load.catch(() => {
 });
 const [times, { createCompanion }] = await load;
 
-// The session is kept in `localStorage`, which all tabs share. `docs/dashboard.md` weighs the other ways.
+// The session is kept in `localStorage`, which all tabs share. `docs/dashboard.md` compares the alternatives.
 const companion = createCompanion({
   url: location.origin + document.documentElement.dataset.base,
   fetch: async (address, init) => {
@@ -132,11 +132,11 @@ const companion = createCompanion({
 
 // --- Signing in and out ------------------------------------------------------------------------------------------------------
 
-/** Does something that a button asks for, once at a time, and tells of a failure. */
+/** Runs a button's action, one at a time, and reports failures. */
 function onClick(id, action) {
   const button = element(id);
   button.addEventListener("click", async () => {
-    // Not `disabled`, which would take the focus away.
+    // Not `disabled`, which would remove the focus.
     if (button.ariaBusy === "true") return;
     button.ariaBusy = "true";
     say("problem");
@@ -163,7 +163,7 @@ async function leave(signOut) {
 
 onClick("sign-in", async () => {
   await companion.signIn();
-  // The browser is on its way to the provider's page; a second click meanwhile would begin a second sign-in.
+  // The browser is on its way to the provider's page; a second click would start a second sign-in.
   await new Promise((resolve) => {
     addEventListener("pageshow", resolve, { once: true });
     setTimeout(resolve, 5000);
@@ -183,13 +183,13 @@ function showPerson(session) {
     show("servers-loading", !servers && !serversProblem);
     showView();
   } else {
-    // Nothing of a person stays in the page of the next one.
+    // Nothing about one user may be left on the page for the next one.
     element("avatar").removeAttribute("src");
     for (const id of ["person-name", "person-username", "missing-answer"]) element(id).replaceChildren();
     for (const id of ["search", "missing-server"]) element(id).value = "";
     shown.servers = shown.invitable = STEP;
   }
-  // A keyboard goes on where the new view begins, if what had the focus is hidden now.
+  // If the focused element is hidden now, keyboard users continue at the start of the new view.
   if (document.activeElement.closest("#dashboard [hidden]")) element(session ? "servers-title" : "sign-in").focus();
 }
 
@@ -239,7 +239,7 @@ function serverEntry(guild) {
   const permissions = keys.filter((key) => !isFact(key));
   const facts = keys.filter((key) => words.serverFacts.includes(key));
   const details = make("details", {}, make("summary", {}, permissions.length > 0 ? words.permissions : words.aboutServer));
-  // Made when somebody looks: there may be 200 servers.
+  // Created on demand: there may be 200 servers.
   details.addEventListener("toggle", () => {
     if (!details.open || details.children.length > 1) return;
     if (permissions.length > 0) details.append(meanings("permissions", permissions));
@@ -256,7 +256,7 @@ function serverEntry(guild) {
   return entry;
 }
 
-/** To the provider's page for adding the bot, beside this one: the server appears here as soon as the bot is in it. */
+/** Opens the provider's page for adding the bot in another tab: the server appears here as soon as the bot is in it. */
 const inviteLink = (guild, text) => make("a", { href: guild.invite, target: "_blank", rel: "noopener noreferrer" }, text);
 
 function invitableEntry(guild) {
@@ -267,7 +267,7 @@ function invitableEntry(guild) {
   return make("li", { class: "card server" }, head, link);
 }
 
-/** For comparing: "CAFÉ" is found by "cafe". */
+/** For searching: "cafe" finds "CAFÉ". */
 const plain = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLocaleLowerCase(language).trim();
 const isMatch = (guild, text) => guild.id === text.trim() || plain(guild.name).includes(plain(text));
 
@@ -304,7 +304,7 @@ function showMatches() {
   showSome("servers", (id) => found.has(id));
   const all = counted(words.servers, servers.mine.length);
   const matches = text.trim() === "" ? all : fill(words.matches, { count: numbers.format(found.size), all });
-  // The same again would be announced again.
+  // Setting the same text again would announce it again.
   if (element("matches").textContent !== matches) element("matches").textContent = matches;
 }
 
@@ -319,7 +319,7 @@ function showServers({ data, error, loading }) {
   servers = data;
   serversProblem = error;
   show("servers-loading", loading);
-  // The old list stays, with a word about why it is not newer.
+  // The old list stays, with a note on why it isn't newer.
   show("servers-failed", error !== undefined && companion.session() !== null);
   element("servers-problem").textContent = error ? sentenceFor(error) : "";
   const { mine = [], invitable = [] } = data ?? {};
@@ -345,7 +345,7 @@ function showServers({ data, error, loading }) {
   if (wasRefreshed) say("list-state", isFresh ? words.refreshed : fill(words.notRefreshed, { ago: ago(listRead) }));
 }
 
-// Both lists are made of the same list of the provider, so they are read together. `fresh` makes the service ask the provider first.
+// Both lists come from the same list at the provider, so they are read together. `fresh` makes the service ask the provider first.
 const watched = companion.watch("guilds", async (options) => {
   const mine = await companion.guilds(options);
   return { mine, invitable: await companion.invitableGuilds({ ...options, fresh: false }) };
@@ -360,7 +360,7 @@ function refresh() {
 }
 element("refresh").addEventListener("click", refresh);
 element("try-again").addEventListener("click", () => {
-  // The button goes away with the problem.
+  // The button disappears with the problem.
   element("servers-title").focus();
   watched.reload({ fresh: true });
 });
@@ -376,7 +376,7 @@ companion.watch("status", companion.status, ({ data }) => {
 
 // --- Why is my server missing? -----------------------------------------------------------------------------------------------
 
-/** What the service knows about a server by this name or id, as paragraphs and lists. */
+/** What the service knows about a server with this name or ID, as paragraphs and lists. */
 function whyMissing(query) {
   if (!servers) return [make("p", {}, words.missing.unknown)];
   if (query === "") return [];
@@ -428,7 +428,7 @@ element("missing").addEventListener("submit", (event) => {
 
 // --- Sessions ----------------------------------------------------------------------------------------------------------------
 
-/** "Firefox on Linux", as far as a User-Agent tells; browsers name others beside themselves, so the order matters. */
+/** "Firefox on Linux", as far as the User-Agent reveals it; browsers also name other browsers, so the order matters. */
 function device(agent) {
   const first = (names) => names.find(([pattern]) => pattern.test(agent))?.[1];
   const browser = first([[/Edg/, "Edge"], [/OPR/, "Opera"], [/Firefox/, "Firefox"], [/Chrom/, "Chrome"], [/Safari/, "Safari"]]);
@@ -450,7 +450,7 @@ function sessionEntry(session) {
       await companion.endSession(session.id);
       say("announcement", fill(words.endedSession, { device: on }));
     } catch (error) {
-      // One that another device has ended meanwhile is over, too.
+      // It's also over if another device has ended it in the meantime.
       if (error.code !== "session_not_found") return say("sessions-problem", sentenceFor(error));
     }
     sessions.reload();
@@ -466,11 +466,11 @@ const sessions = companion.watch("sessions", companion.sessions, ({ data, error 
 // --- The start ---------------------------------------------------------------------------------------------------------------
 
 try {
-  // If this is where a sign-in ends. The client takes code and `state` out of the address, and refuses what did not begin here.
+  // Finishes a sign-in, if there is one. The client removes the code and `state` from the address, and rejects sign-ins it didn't start.
   const signedIn = await companion.handleCallback();
   if (signedIn) history.replaceState(null, "", signedIn.returnTo);
 } catch (error) {
-  // Somebody went back and chose again.
+  // The user went back and chose again.
   if (companion.session() && error.code === "state_mismatch") say("notice", words.signedInAlready);
   else say("problem", sentenceFor(error));
 }

@@ -42,7 +42,7 @@ async function readAgain() {
     localise(newest);
     show();
   } catch {
-    // The network is down. The stream reconnects by itself, and its first event names every topic.
+    // The network is down. The stream reconnects on its own, and its first event names every topic.
   } finally {
     reading = false;
     if (again) {

@@ -1,4 +1,4 @@
-// Adds to the reference what only a script can do: buttons that copy, live answers, a filter. The pages are whole without it. Every
+// Adds what needs a script to the reference: copy buttons, live responses, a filter. The pages are complete without it. Every
 // word comes from the page: <template id="tools"> holds the parts in the visitor's language.
 
 const base = location.origin + document.documentElement.dataset.base;
@@ -7,19 +7,19 @@ const tools = document.getElementById("tools").content;
 /** A copy of one of the page's ready-made parts. */
 const part = (selector) => tools.querySelector(selector).cloneNode(true);
 
-/** The longest answer that is shown; a page with megabytes of text is no help. */
+/** The longest response to show; nobody reads megabytes of text. */
 const MOST_SHOWN = 20_000;
-/** How long an answer may take, in milliseconds. */
+/** How long a response may take, in milliseconds. */
 const PATIENCE = 30_000;
-/** The headers of an answer that a developer may want to see. */
+/** The response headers that a developer may want to see. */
 const HEADERS = ["content-type", "cache-control", "age", "etag", "retry-after", "x-request-id"];
 
-// Commands name the service by the address at which the visitor sees it.
+// Commands use the address that the visitor sees.
 for (const origin of document.querySelectorAll(".origin")) origin.textContent = base;
 
 // --- Copying ---
 
-/** What a visitor wants of a block of code: of a console's lines the commands, without their prompts. */
+/** What to copy from a code block: in console blocks, only the commands, without their prompts. */
 function copyable(block) {
   const text = block.querySelector("code").textContent;
   if (block.dataset.language !== "console") return text;
@@ -54,7 +54,7 @@ for (const block of document.querySelectorAll(".code")) addCopyButton(block);
 
 // --- Live answers ---
 
-// The token of this page. It is never stored: it is gone when the page is.
+// This page's token. It is never stored, so it's gone when the page is closed.
 let token = "";
 
 /** The session of the site's own dashboard, which its client keeps in this browser. Only read when the visitor asks for it. */
@@ -67,7 +67,7 @@ function dashboardSession() {
   }
 }
 
-/** The text of an answer, of a stream its first event. */
+/** The text of a response; for a stream, its first event. */
 async function read(response, isStream) {
   if (!isStream || !response.ok) return response.text();
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -81,13 +81,13 @@ async function read(response, isStream) {
   return text.trim();
 }
 
-/** JSON with indentation, everything else as it is; cut if it is long. */
+/** JSON is indented, everything else is left as is; long text is cut. */
 function shown(text, cut) {
   let pretty = text;
   try {
     pretty = JSON.stringify(JSON.parse(text), null, 2);
   } catch {
-    // It is no JSON.
+    // It isn't JSON.
   }
   if (pretty.length <= MOST_SHOWN) return pretty;
   const count = (pretty.length - MOST_SHOWN).toLocaleString(document.documentElement.lang);
@@ -104,7 +104,7 @@ function showHeaders(list, headers) {
   }
 }
 
-/** Calls the operation with what the form holds, and shows the answer. */
+/** Calls the operation with the form's values, and shows the response. */
 async function call(operation, form) {
   const result = form.querySelector(".result");
   const list = form.querySelector(".headers");
@@ -142,7 +142,7 @@ async function call(operation, form) {
   }
 }
 
-/** A field for each `{…}` of the path, before the rest of the form. */
+/** A field for each `{…}` in the path, before the rest of the form. */
 function addParameters(operation, form) {
   const field = form.querySelector(".parameter");
   for (const [, name] of operation.dataset.path.matchAll(/\{(.*?)\}/g)) {
@@ -154,7 +154,7 @@ function addParameters(operation, form) {
   field.remove();
 }
 
-/** The token: typed, or that of the dashboard if the visitor says so. */
+/** The token: typed in, or the dashboard's if the visitor chooses that. */
 function addToken(form) {
   const input = form.querySelector(".token input");
   const told = form.querySelector(".told");
@@ -171,7 +171,7 @@ function addToken(form) {
   });
 }
 
-/** Opens the form of an operation below its command; one that needs nothing is called at once. */
+/** Opens an operation's form below its command; operations without input are called right away. */
 function open(operation, button) {
   const form = part(".trial");
   const needsToken = operation.dataset.try === "token";
@@ -200,7 +200,7 @@ const operations = [...document.querySelectorAll(".operation")];
 for (const operation of operations.filter((operation) => operation.dataset.try)) {
   const button = part(".try");
   button.addEventListener("click", () => open(operation, button));
-  // A name that tells the buttons apart for those who hear them.
+  // A name that tells the buttons apart for screen readers.
   button.setAttribute("aria-describedby", `${operation.id}-name`);
   operation.querySelector("h3").id = `${operation.id}-name`;
   operation.querySelector(".command").after(button);
@@ -215,7 +215,7 @@ const texts = new Map(
   }),
 );
 
-/** Shows what has every word: operations, the groups that have some, and their links in the tables of contents. */
+/** Shows what matches every word: operations, their groups, and their links in the tables of contents. */
 function filter(sought) {
   const words = sought.toLowerCase().split(/\s+/).filter(Boolean);
   const isShown = (id) => !texts.has(id) || words.every((word) => texts.get(id).includes(word));
@@ -242,7 +242,7 @@ if (operations.length > 0) {
     const input = box.querySelector("input");
     input.addEventListener("input", () => {
       filter(input.value);
-      // The table beside the text stays where it is, so what was found can be brought to the visitor.
+      // The table beside the text stays put, so the matches can be scrolled into view.
       if (place.matches(".beside")) operations.find((operation) => !operation.hidden)?.scrollIntoView();
     });
     input.addEventListener("keydown", (event) => {
@@ -250,7 +250,7 @@ if (operations.length > 0) {
     });
     place.querySelector("ul").before(box);
   }
-  // A link to an operation that the filter hides shows it.
+  // Following a link to a hidden operation shows it.
   addEventListener("hashchange", () => {
     const target = document.getElementById(location.hash.slice(1));
     if (target?.closest("[hidden]")) {

@@ -1,4 +1,4 @@
-// Times as the visitor reads them: in their time zone and the way their region writes them, with UTC on hover. The server writes UTC,
+// Shows times in the visitor's time zone and regional format, with UTC on hover. The server writes UTC,
 // so a page without this script is right too. How long ago something was counts from the server's clock: the browser's may be wrong.
 
 const { lang } = document.documentElement;
@@ -41,7 +41,7 @@ const hover = (time) => `${formats.date.format(time)} (${utcFormat.format(time)}
 /** How far the server's clock is ahead of the browser's, in milliseconds. */
 let ahead = 0;
 
-/** Sets the clock by a response of the service that is not from a cache. */
+/** Sets the clock from a response that isn't from a cache. */
 export function setClock(response) {
   const sent = Date.parse(response.headers.get("Date"));
   if (!Number.isNaN(sent)) ahead = sent - Date.now();

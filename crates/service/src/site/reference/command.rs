@@ -1,4 +1,4 @@
-//! A command that calls an operation, to be copied to a shell.
+//! A command that calls an operation, to copy into a shell.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use utoipa::openapi::path::{Parameter, ParameterIn};
 use super::document::{ApiAccess, ApiDocument, Operation, inline};
 use super::schema::plain;
 
-/// What stands around the address of the service, which is not known before the page is shown.
+/// The text around the service's address, which isn't known until the page is shown.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CurlCommand {
     pub(super) before: String,
@@ -46,7 +46,7 @@ pub(super) fn curl(document: ApiDocument<'_>, operation: Operation<'_>) -> CurlC
     CurlCommand { before, after }
 }
 
-/// A further line of the command.
+/// Another line of the command.
 fn add(command: &mut String, line: &str) {
     // Writing to a string cannot fail.
     let _ = write!(command, " \\\n  {line}");
@@ -60,7 +60,7 @@ fn path(operation: Operation<'_>) -> String {
     })
 }
 
-/// A value for a parameter: the example, or the least number, or else a variable for whoever copies it.
+/// A value for a parameter: the example, or the smallest number, or else a variable for the reader to set.
 fn sample(parameter: &Parameter) -> String {
     // The library hides the example of its type.
     let written = serde_json::to_value(parameter).unwrap_or_default();

@@ -27,7 +27,7 @@ pub(super) struct Operation<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ApiAccess {
     Public,
-    /// The header `Token`.
+    /// The `Token` header.
     Session,
     /// `Authorization: Bearer`.
     BotKey,

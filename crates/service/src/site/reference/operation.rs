@@ -1,4 +1,4 @@
-//! One operation: what it is for, who may call it, what it takes, what it answers.
+//! One operation: its purpose, who may call it, its parameters and its response.
 
 use maud::{Markup, html};
 use serde::Serialize;
@@ -16,7 +16,7 @@ use super::text::code_block;
 pub(super) fn show(page: &Reference<'_>, operation: Operation<'_>) -> Markup {
     let words = page.words();
     let access = operation.access();
-    // The script calls what only reads; for everything else there is the command.
+    // The script only calls operations that read; all others only have the command.
     let can_try = operation.method == "GET" && access != ApiAccess::BotKey;
     html! {
         article class="operation card" id=(operation.id) data-path=(operation.path)
@@ -44,7 +44,7 @@ pub(super) fn show(page: &Reference<'_>, operation: Operation<'_>) -> Markup {
     }
 }
 
-/// The method, told by its word; the colour only repeats it.
+/// The method, as a word; the colour only repeats it.
 pub(super) fn method(method: &str) -> Markup {
     html! { span class={ "method " (method.to_lowercase()) } { (method) } }
 }
@@ -126,7 +126,7 @@ fn command(page: &Reference<'_>, operation: Operation<'_>) -> Markup {
     }
 }
 
-/// What an answer is made of.
+/// The parts of a response.
 struct AnswerShape<'a> {
     schema: &'a RefOr<Schema>,
     is_list: bool,
@@ -192,7 +192,7 @@ fn answer(page: &Reference<'_>, operation: Operation<'_>) -> Markup {
     }
 }
 
-/// The fields of an answer, or where they have been told before.
+/// The fields of a response, or a link to where they are already listed.
 fn answer_fields(page: &Reference<'_>, operation: Operation<'_>, content: &Content) -> Markup {
     let words = page.words();
     let Some(shape) = shape(page, content) else { return html! {} };
@@ -256,7 +256,7 @@ pub(super) fn error_list(page: &Reference<'_>, errors: &[&DocumentedError<'_>], 
     }
 }
 
-/// An example as people read it, with an envelope in the order in which the service sends it.
+/// An example formatted for people, with its envelope in the service's order.
 fn pretty(example: &Value) -> String {
     #[derive(Serialize)]
     struct InOrder<'a> {

@@ -13,7 +13,7 @@ use super::text::TextStyle;
 use crate::site::numbers::grouped;
 use crate::site::words::Words;
 
-/// How deep objects are followed into each other. Ours are four deep; a schema that contains itself ends here.
+/// How deep nested objects are followed. Ours are four deep; a recursive schema ends here.
 const DEPTH: usize = 8;
 
 /// A field of an object, or of an object in it.
@@ -114,7 +114,7 @@ pub(super) fn kind_and_limits(document: ApiDocument<'_>, schema: &Schema, words:
     }
 }
 
-/// What a list is of.
+/// The type of a list's items.
 pub(super) fn items(schema: &Schema) -> Option<&RefOr<Schema>> {
     match schema {
         Schema::Array(array) => match &array.items {
@@ -125,7 +125,7 @@ pub(super) fn items(schema: &Schema) -> Option<&RefOr<Schema>> {
     }
 }
 
-/// The type of a value, in the way of TypeScript.
+/// The type of a value, in TypeScript's notation.
 fn kind(document: ApiDocument<'_>, schema: &Schema) -> String {
     let types = match schema {
         Schema::Object(object) => &object.schema_type,
@@ -210,7 +210,7 @@ fn value_limits(schema: &Object, words: &Words) -> Vec<Markup> {
     limits
 }
 
-/// A value as people read it: a string without its quotes.
+/// A value for people: strings without quotes.
 pub(super) fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
 }

@@ -119,7 +119,7 @@ impl TextStyle {
                 Event::Code(text) => self.code(&text).render_to(&mut out),
                 Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => text.render_to(&mut out),
                 Event::SoftBreak | Event::HardBreak => out.push(' '),
-                // A test finds everything else in our own texts; their words still stand on the page.
+                // A test catches everything else in our own texts; the words are still shown.
                 _ => {}
             }
         }
@@ -131,7 +131,7 @@ impl TextStyle {
         html! { @if let Some(address) = self.operations.get(text) { a href=(address) { (code) } } @else { (code) } }
     }
 
-    /// Where a link leads; `None` for documents that are not here.
+    /// Where a link leads; `None` for documents that we don't have.
     fn address(&self, target: &str) -> Option<String> {
         if target.starts_with('#') || target.starts_with("https://") {
             return Some(target.to_owned());
@@ -163,7 +163,7 @@ fn plain<'a>(events: &mut impl Iterator<Item = Event<'a>>) -> String {
     text
 }
 
-/// The id of a heading, as the hosts of repositories make it.
+/// The ID of a heading, as GitHub generates it.
 pub(super) fn slug(text: &str) -> String {
     let kept = text.chars().filter(|letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_'));
     kept.flat_map(char::to_lowercase).map(|letter| if letter == ' ' { '-' } else { letter }).collect()

@@ -11,7 +11,7 @@ use crate::site::{Language, Site};
 const MOST: usize = 50;
 const PROLOGUE: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n";
 
-/// The feed: what changed last is first.
+/// The feed, most recently changed first.
 pub fn feed(site: &Site, language: Language, history: &History) -> String {
     let words = language.words();
     let incidents = history.incidents.iter().map(Happening::Incident);
@@ -19,7 +19,7 @@ pub fn feed(site: &Site, language: Language, history: &History) -> String {
         incidents.chain(history.announcements.iter().map(Happening::Announcement)).collect();
     entries.sort_by_key(|entry| std::cmp::Reverse(updated(*entry)));
     entries.truncate(MOST);
-    // A feed without entries has changed when the service was built.
+    // An empty feed is as old as the build.
     let updated = entries.first().map_or(site.built, |entry| updated(*entry));
     let name = legal(&site.config.name);
     html! {
@@ -61,7 +61,7 @@ fn entry(site: &Site, language: Language, entry: Happening<'_>) -> Markup {
     let mark = if entry.ended().is_some() { words.status.over } else { words.status.ongoing };
     html! {
         entry {
-            // Numbers may come back once the last one was deleted; an entry's name must not.
+            // Numbers may be reused after the last one is deleted; an entry's ID must not be.
             id { (id(site, &format!("{name}/{}", entry.began().seconds()))) }
             title { (title) " (" (mark) ")" }
             published { (entry.began().iso8601()) }
@@ -78,7 +78,7 @@ fn updated(entry: Happening<'_>) -> Time {
     entry.ended().unwrap_or_else(|| entry.began())
 }
 
-/// Names something for ever. The public address makes it unique in the world; without one, the bot's name has to do.
+/// A permanent ID. The public address makes it globally unique; without one, the bot's name has to do.
 fn id(site: &Site, name: &str) -> String {
     site.address(&format!("/site/status#{name}")).unwrap_or_else(|| {
         let letters = site.config.name.chars().filter(char::is_ascii_alphanumeric).collect::<String>();
@@ -86,7 +86,7 @@ fn id(site: &Site, name: &str) -> String {
     })
 }
 
-/// Without the characters that XML cannot hold, not even escaped.
+/// Removes the characters that XML can't contain, not even escaped.
 fn legal(text: &str) -> String {
     let is_legal = |letter: char| match letter {
         '\t' | '\n' | '\r' => true,

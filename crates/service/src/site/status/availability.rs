@@ -14,7 +14,7 @@ use crate::site::calendar::CalendarTime;
 const DAYS: u64 = 90;
 /// Bars per row.
 const ROW: usize = 30;
-/// A minute of trouble can be seen.
+/// Even a minute of downtime must be visible.
 const SMALLEST: f64 = 20.0;
 
 impl StatusPage<'_> {
@@ -87,7 +87,7 @@ impl StatusPage<'_> {
         percent.map_or_else(|| words.no_data_for_days.to_owned(), |percent| (words.percent_up)(&percent))
     }
 
-    /// The days of which something is known, as numbers.
+    /// The days with data, as numbers.
     fn availability_table(&self, days: &[Day]) -> Markup {
         let words = &self.words().status;
         html! {
@@ -123,14 +123,14 @@ impl StatusPage<'_> {
 /// The paths of a row of bars.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Bars {
-    /// Covers the hatching of the ground, except where time has passed of which nothing is known.
+    /// Covers the hatched background, except where there is no data.
     background: String,
     up: String,
     partial: String,
     down: String,
 }
 
-/// Each bar is ten wide and a day high. From the ground up: up, partly up, down, each thinner than the one before; then what is unknown.
+/// Each bar is ten wide and a day high. From the bottom: up, partly up, down, each thinner than the one before; then unknown.
 fn draw(row: &[Day], now: Time) -> Bars {
     let mut bars = Bars::default();
     for (index, day) in row.iter().enumerate() {
@@ -155,7 +155,7 @@ fn draw(row: &[Day], now: Time) -> Bars {
     bars
 }
 
-/// Where the parts of a bar end, from the ground, of 100.
+/// Where the parts of a bar end, from the bottom, out of 100.
 #[derive(Debug, PartialEq)]
 struct Heights {
     up: f64,

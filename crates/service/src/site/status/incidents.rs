@@ -1,4 +1,4 @@
-//! What went wrong, and what was announced, newest first.
+//! Incidents and announcements, newest first.
 
 use domain::Time;
 use domain::history::{Announcement, BotState, Incident};
@@ -13,7 +13,7 @@ use crate::site::words::Words;
 const SHOWN: usize = 10;
 /// How many more can be opened.
 const FOLDED: usize = 90;
-/// How much of the text of an announcement that is over is shown, in characters.
+/// How many characters to show of the text of a past announcement.
 const TEXT: usize = 1_000;
 
 /// Something that happened.
@@ -49,7 +49,7 @@ pub(super) fn affected(words: &Words, incident: &Incident) -> String {
     }
 }
 
-/// From when to when something was, and how long. Without `now` it is plain text for feeds, with only what does not change.
+/// When something began and ended, and how long it lasted. Without `now`: plain text for feeds, with only what doesn't change.
 pub(super) fn time_span(words: &Words, happening: Happening<'_>, now: Option<Time>) -> Markup {
     let (began, span) = (happening.began(), words.shared.span);
     let shown = |time: Time, format: TimeFormat, text: &str| {

@@ -1,4 +1,4 @@
-//! Latency over 24 hours: a line with gaps where nothing is known.
+//! Latency over 24 hours: a line with gaps where there is no data.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -80,7 +80,7 @@ impl StatusPage<'_> {
         }
     }
 
-    /// "23:15", where a heading says that it is UTC, or nothing has room to.
+    /// "23:15", where a heading says UTC or there is no room to say it.
     fn clock(&self, time: Time) -> Markup {
         TimeFormat::Clock.element_with(time, &TimeFormat::Clock.text(self.words(), time))
     }
@@ -130,7 +130,7 @@ fn summary(latencies: &[f64], say: fn(&str, &str, &str) -> String) -> Option<Str
     Some(say(&milliseconds(average), &milliseconds(lowest), &milliseconds(highest)))
 }
 
-/// A line through the middles of its quarters, and the area below it. One that stands alone is as wide as its quarter.
+/// A line through the middle of each quarter, and the area below it. A single point is as wide as its quarter.
 fn draw_run(points: &[(usize, f64)], line: &mut String, area: &mut String) {
     let (Some((first, first_y)), Some((last, last_y))) = (points.first(), points.last()) else { return };
     let mut top = format!("{first} {first_y:.1}");
@@ -144,7 +144,7 @@ fn draw_run(points: &[(usize, f64)], line: &mut String, area: &mut String) {
     let _ = write!(area, "M{first} 100L{top}V100Z");
 }
 
-/// A block of this height on the ground wherever something holds.
+/// A block of this height at the bottom wherever the condition holds.
 fn blocks(quarters: &[ChartBucket], height: f64, holds: impl Fn(&ChartBucket) -> bool) -> String {
     let mut path = String::new();
     for (begin, length) in runs(quarters, holds) {

@@ -1,8 +1,8 @@
-//! What the signs in charts and tiles mean.
+//! The legend of charts and tiles.
 
 use maud::{Markup, html};
 
-/// A sign and what it means. The sign is told apart by its shape.
+/// A sign and its meaning. Signs differ in shape, not only in colour.
 pub(super) fn legend(label: &str, entries: &[(&str, &str)]) -> Markup {
     html! {
         ul class="legend" aria-label=(label) {
@@ -13,7 +13,7 @@ pub(super) fn legend(label: &str, entries: &[(&str, &str)]) -> Markup {
     }
 }
 
-/// Bars get thinner the worse it was, blocks get taller; a line is a line; what is unknown is hatched (by the style sheet).
+/// The worse it was, the thinner the bar and the taller the block. A line is a line, and unknown is hatched (by the style sheet).
 fn sign_of(sign: &str) -> Markup {
     let (x, width) = match sign {
         "up" => (1, 12),

@@ -1,4 +1,4 @@
-//! "Which shard is my server on?": computed from the id alone, so it says nothing of which servers are known.
+//! "Which shard is my server on?": computed from the ID alone, so it doesn't reveal which servers have the bot.
 
 use domain::Snowflake;
 use domain::feed::ShardKey;
@@ -9,19 +9,19 @@ use super::shards::{ShardNow, TileState};
 use crate::site::home::shape_of;
 use crate::site::words::Words;
 
-/// What was typed is shown again up to this many characters.
+/// How many characters of the input are shown again.
 const LONGEST: usize = 40;
 
-/// What a visitor is told.
+/// The answer to a lookup.
 #[derive(Debug, PartialEq)]
 enum Found<'a> {
     Shard(Snowflake, &'a ShardNow),
-    /// How many shards there are is not known.
+    /// The number of shards is unknown.
     NoShards,
     NotAnId,
 }
 
-/// The shard of the server with this id.
+/// The shard of the server with this ID.
 fn find<'a>(server: &str, shards: &'a [ShardNow]) -> Found<'a> {
     let Ok(server) = server.trim().parse::<Snowflake>() else { return Found::NotAnId };
     let Some(count) = u32::try_from(shards.len()).ok().filter(|count| *count > 0) else { return Found::NoShards };
@@ -30,18 +30,18 @@ fn find<'a>(server: &str, shards: &'a [ShardNow]) -> Found<'a> {
     shard.map_or(Found::NoShards, |shard| Found::Shard(server, shard))
 }
 
-/// What the input for the id stands behind, and what the answer stands before. No text of others can look like this: its quotes and
+/// Marks the places for the input and the answer. Untrusted text can't look like this: its quotes and
 /// angle brackets are escaped.
 const BEFORE_TYPED: &str = "id=\"server-id\" name=\"server\"";
 const AFTER_ANSWER: &str = "<p class=\"quiet\" id=\"server-help\">";
 
-/// Where in a page that nobody has asked anything what was typed is to stand, and where the answer.
+/// Where the input and the answer go in a page without a lookup.
 pub(super) fn places(page: &str) -> [usize; 2] {
     let typed = page.find(BEFORE_TYPED).map_or(page.len(), |at| at + BEFORE_TYPED.len());
     [typed, page.find(AFTER_ANSWER).unwrap_or(page.len())]
 }
 
-/// What is to stand there.
+/// The texts for those places.
 pub(super) fn texts(words: &Words, server: &str, shards: &[ShardNow]) -> [String; 2] {
     let typed: String = server.chars().take(LONGEST).collect();
     let typed = html! { (typed) }.into_string();
@@ -74,7 +74,7 @@ fn answer(words: &Words, server: &str, shards: &[ShardNow]) -> Markup {
 }
 
 impl StatusPage<'_> {
-    /// The form. What was typed and the answer are put in later, see [`places`].
+    /// The form. The input and the answer are filled in later; see [`places`].
     pub(super) fn lookup(&self) -> Markup {
         let words = &self.words().status;
         html! {

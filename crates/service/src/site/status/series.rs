@@ -1,4 +1,4 @@
-//! The history in as many pieces as the charts have: of a bounded number, whatever is stored, and unknown where nothing is.
+//! The history in as many pieces as the charts show. Their number is fixed, and pieces without data are unknown.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ pub(super) fn buckets(minutes: &[Minute], now: Time, span: Duration, count: usiz
     buckets
 }
 
-/// This many days, oldest first, the last of which is today; a day of which nothing is known has no minutes.
+/// This many days, oldest first, ending with today; a day without data has no minutes.
 pub(super) fn days(known: &[Day], now: Time, count: u64) -> Vec<Day> {
     let day = saturating::millis(DAY);
     let today = now.millis() / day;
@@ -67,7 +67,7 @@ pub(super) fn known_minutes(day: &Day) -> u32 {
     day.up.saturating_add(day.partial).saturating_add(day.down)
 }
 
-/// How many minutes of a day have passed, of which nothing is known.
+/// How many minutes of a day have passed without data.
 pub(super) fn unknown_minutes(day: &Day, now: Time) -> u32 {
     passed_minutes(day, now).saturating_sub(known_minutes(day))
 }
@@ -76,7 +76,7 @@ pub(super) fn passed_minutes(day: &Day, now: Time) -> u32 {
     saturating::to_u32(super::minutes(now.since(day.begins))).min(DAY_MINUTES)
 }
 
-/// How much of the recorded time of these days every shard was up, as "99.98%". It is rounded down: a minute that is missing from a
+/// For how much of these days' recorded time every shard was up, as "99.98%". It is rounded down: a single minute short of a
 /// hundred percent must show.
 pub(super) fn percent_up(days: &[Day], words: &Words) -> Option<String> {
     let sum = |part: fn(&Day) -> u32| days.iter().map(|day| u64::from(part(day))).sum::<u64>();
@@ -84,7 +84,7 @@ pub(super) fn percent_up(days: &[Day], words: &Words) -> Option<String> {
     (up * 10_000).checked_div(known).map(|hundredths| percent(hundredths, words))
 }
 
-/// Runs of neighbours of which something holds: where each begins, and its length.
+/// Runs of neighbours that satisfy a condition: where each begins, and its length.
 pub(super) fn runs<T>(items: &[T], holds: impl Fn(&T) -> bool) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for (index, _) in items.iter().enumerate().filter(|(_, item)| holds(item)) {
@@ -125,7 +125,7 @@ mod tests {
             assert_eq!(buckets[95].begins, NOW, "08:00 begins a quarter");
             assert_eq!(buckets[0].begins, NOW.before(QUARTER * 95));
             let known: u32 = buckets.iter().map(|bucket| bucket.known).sum();
-            // Of the last quarter one minute has begun.
+            // One minute of the last quarter has begun.
             assert_eq!(known, if minutes.len() == 1_440 { 95 * 15 + 1 } else { 0 });
         }
         assert_eq!(buckets(&[], Time::default(), QUARTER, 4).len(), 4);

@@ -1,4 +1,4 @@
-//! Every shard as a tile. A few are shown at once, thousands in groups that open without a script; those that are not up come first,
+//! Every shard as a tile. A few are shown side by side, thousands in groups that open without a script. Those that aren't up come first,
 //! in words.
 
 use std::time::Duration;
@@ -14,19 +14,19 @@ use super::{StatusPage, milliseconds};
 use crate::site::home::shape_of;
 use crate::site::numbers::grouped;
 
-/// Up to so many tiles stand side by side; more are in groups.
+/// Up to this many tiles are shown side by side; more are grouped.
 const UNGROUPED: usize = 60;
-/// Up to so many shards have tiles. Beyond that there are groups alone, and a visitor looks up a server.
+/// Up to this many shards have tiles. Beyond that there are only groups, and visitors look up their server.
 const MOST_TILES: usize = 6_000;
 const MOST_GROUPS: usize = 100;
-/// At most so many lines about shards that are not up.
+/// The most lines about shards that aren't up.
 const MOST_LINES: usize = 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TileState {
     Up,
     Down,
-    /// Nobody knows: it has not had the time to report, or this service has not listened for long enough.
+    /// It has not had time to report, or this service has not listened for long enough.
     Unknown,
 }
 
@@ -44,20 +44,20 @@ impl TileState {
 pub(super) struct ShardNow {
     pub(super) id: u32,
     pub(super) state: TileState,
-    /// Milliseconds; only of one that is up.
+    /// Milliseconds; only if it is up.
     pub(super) latency: Option<f64>,
-    /// How long ago it was reported; `None` if never.
+    /// How long ago it last reported; `None` if never.
     pub(super) age: Option<Duration>,
 }
 
-/// All shards that there are, those too that nobody has reported, by their number.
+/// All shards by number, including those that have never reported.
 pub(super) fn all(health: &Health, watching_since: Time, now: Time) -> Vec<ShardNow> {
-    // How many there are is known however long somebody watched.
+    // The number of shards is known no matter how long this service has listened.
     let Some(seen) = observe(health, Time::default(), now) else { return Vec::new() };
     let is_watched = is_silent(watching_since, now);
     let reported = |id: u32| health.shards.get(&id).map(|shard| shard.reported);
     let silent = (0..seen.shard_count).filter(|id| reported(*id).is_some_and(|at| is_silent(at, now))).count();
-    // Shards that were never reported count as silent once they have had the time to report.
+    // Shards that never reported count as silent once they have had time to report.
     let is_missing_silent = usize::try_from(seen.silent).is_ok_and(|counted| counted > silent);
     let state = |id: u32| match reported(id) {
         Some(at) if !is_silent(at, now) => TileState::Up,
@@ -103,7 +103,7 @@ impl StatusPage<'_> {
         }
     }
 
-    /// The shards that are not up, in words; neighbours that are in the same state for the same time share a line.
+    /// The shards that aren't up, in words. Neighbours with the same state and time share a line.
     fn troubled(&self) -> Markup {
         let words = &self.words().status;
         let troubled: Vec<(&ShardNow, String)> = self
@@ -166,7 +166,7 @@ impl StatusPage<'_> {
     }
 
     fn groups(&self) -> Markup {
-        // A round number each, so that a shard is found by its number.
+        // A round number per group, so that a shard is easy to find by its number.
         let size = [50, 100, 1_000].into_iter().find(|size| self.shards.len() / size < MOST_GROUPS).unwrap_or(1_000);
         let has_tiles = self.shards.len() <= MOST_TILES;
         html! {
@@ -212,7 +212,7 @@ impl StatusPage<'_> {
         html! {
             ul class=(if is_compact { "tiles compact" } else { "tiles" }) {
                 @for shard in shards {
-                    // Most are up, and a page of thousands stays small if that needs no attribute.
+                    // Most are up, so leaving out the attribute keeps a page with thousands small.
                     li class=[(shard.state != TileState::Up).then(|| shard.state.shape())] {
                         b { (shard.id) }
                         " " (self.state_word(shard.state))

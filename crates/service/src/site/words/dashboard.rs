@@ -1,4 +1,4 @@
-//! Words of the dashboard page. In the words for its script, `{…}` stands for what the script puts there.
+//! Words of the dashboard page. In the words for its script, the script fills in each `{…}`.
 
 use domain::Permission;
 use serde::Serialize;
@@ -179,7 +179,7 @@ pub(super) const EN: DashboardWords = DashboardWords {
     missing_ask: "Find out",
     sessions: "Where you're signed in",
     sessions_short: "Sessions",
-    sessions_what: "If you don't recognise one of these, sign it out.",
+    sessions_what: "If you don't recognise one of these, sign out of it.",
     sign_out_everywhere: "Sign out everywhere",
     script: DashboardScriptWords {
         script_failed: "Part of this page couldn't be loaded. Reload the page.",
@@ -256,7 +256,7 @@ pub(super) const EN: DashboardWords = DashboardWords {
         Permission::QualityAssurance => "You test the bot for its team",
         Permission::ErlcAdmin => "Game server administrator",
         Permission::Docwriter => "You write the bot's documentation",
-        Permission::Founder => "You founded the bot",
+        Permission::Founder => "You're a founder of the bot",
         Permission::ErlcManager => "Game server manager",
         Permission::ManageServer => "Manage this server",
         Permission::Executive => "You're an executive of the bot's team",
@@ -363,7 +363,7 @@ pub(super) const DE: DashboardWords = DashboardWords {
         not_refreshed: "Discord hat keine neuere Liste geschickt. Diese wurde {ago} aktualisiert.",
         invite: "Bot hinzufügen",
         invite_to: "Bot hinzufügen: {name}",
-        new_tab: "(öffnet einen neuen Tab)",
+        new_tab: "(öffnet sich in einem neuen Tab)",
         missing: MissingServerWords {
             listed: "{name} steht in deiner Liste.",
             show: "Anzeigen",
@@ -393,7 +393,7 @@ pub(super) const DE: DashboardWords = DashboardWords {
         Permission::QualityAssurance => "Du testest den Bot für sein Team",
         Permission::ErlcAdmin => "Administration des Spielservers",
         Permission::Docwriter => "Du schreibst die Dokumentation des Bots",
-        Permission::Founder => "Du hast den Bot gegründet",
+        Permission::Founder => "Du hast den Bot mit ins Leben gerufen",
         Permission::ErlcManager => "Leitung des Spielservers",
         Permission::ManageServer => "Diesen Server verwalten",
         Permission::Executive => "Du gehörst zur Führung des Bot-Teams",

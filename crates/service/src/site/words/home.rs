@@ -12,12 +12,12 @@ pub(in crate::site) struct HomeWords {
     pub(in crate::site) last_seen: fn(&str) -> String,
     pub(in crate::site) see_status: &'static str,
     pub(in crate::site) numbers: &'static str,
-    /// The labels of so many.
+    /// The label for this many.
     pub(in crate::site) servers: fn(u64) -> &'static str,
     pub(in crate::site) members: fn(u64) -> &'static str,
     pub(in crate::site) shards: fn(u64) -> &'static str,
     pub(in crate::site) rating: &'static str,
-    /// How many ratings, and that number as it is written.
+    /// How many ratings, and that number as text.
     pub(in crate::site) ratings: fn(u64, &str) -> String,
     pub(in crate::site) reviews: &'static str,
     pub(in crate::site) stars: fn(u8) -> String,

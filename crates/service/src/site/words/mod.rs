@@ -1,6 +1,6 @@
-//! Every sentence of the site, once per language. A field for each, so that the compiler finds what is not translated.
+//! Every sentence on the site, once per language. Each has a field, so that the compiler finds missing translations.
 //!
-//! Each page has a struct of its own, in a file of its own, with its English and German words.
+//! Each page has its own struct and file, with its English and German words.
 
 pub(super) mod dashboard;
 pub(super) mod de;

@@ -76,7 +76,7 @@ pub(in crate::site) struct ReferenceWords {
 }
 
 pub(super) const EN: ReferenceWords = ReferenceWords {
-    description: "All routes of the API, with examples.",
+    description: "Every API route, with examples.",
     contents: "Contents",
     feed: "The feed",
     feed_description: "How a bot reports its servers, premium, reviews, team and health.",
@@ -87,7 +87,7 @@ pub(super) const EN: ReferenceWords = ReferenceWords {
     public: "public",
     public_means: "Anyone can call it, without credentials.",
     with_token: "Token",
-    with_token_means: "For signed-in users: send the session token from `POST /auth` in the header `Token`.",
+    with_token_means: "For signed-in users: send the session token from `POST /auth` in the `Token` header.",
     with_key: "bot key",
     with_key_means: "For bots: send the bot's key as `Authorization: Bearer bck_…`. The operator creates one with `bot-companion key create`.",
 
@@ -145,7 +145,7 @@ pub(super) const DE: ReferenceWords = ReferenceWords {
     contents: "Inhalt",
     feed: "Der Feed",
     feed_description: "Wie ein Bot seine Server, Premium, Bewertungen, sein Team und seinen Zustand meldet.",
-    open_feed: "Der Feed: wie ein Bot sich meldet",
+    open_feed: "Der Feed: So meldet ein Bot seine Daten",
     open_document: "OpenAPI-Dokument",
 
     credentials: "Authentifizierung",

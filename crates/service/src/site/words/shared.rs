@@ -1,4 +1,4 @@
-//! Words that more than one page has: the frame, errors, units.
+//! Words that several pages share: the frame, errors, units.
 
 use std::time::Duration;
 
@@ -34,10 +34,10 @@ pub(in crate::site) struct SharedWords {
     /// Separates thousands.
     pub(in crate::site) thousands: char,
     pub(in crate::site) decimal: &'static str,
-    /// The sign after a number, with the space that the language puts before it.
+    /// The percent sign, with the space that the language puts before it.
     pub(in crate::site) percent: &'static str,
     pub(in crate::site) back_home: &'static str,
-    /// When to load the page again, with the seconds of `Retry-After` if it is sent.
+    /// When to reload the page, with the seconds from `Retry-After` if there are any.
     pub(in crate::site) reload: fn(Option<u64>) -> String,
     pub(in crate::site) not_found: ErrorWords,
     pub(in crate::site) rate_limited: ErrorWords,
@@ -47,7 +47,7 @@ pub(in crate::site) struct SharedWords {
     pub(in crate::site) request_id: &'static str,
 }
 
-/// What an error page says.
+/// The words of an error page.
 pub(in crate::site) struct ErrorWords {
     pub(in crate::site) title: &'static str,
     pub(in crate::site) text: &'static str,

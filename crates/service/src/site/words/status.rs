@@ -27,9 +27,9 @@ pub(in crate::site) struct StatusWords {
 
     /// All shards are online; how long, as `up_for` says it.
     pub(in crate::site) all_online: fn(u32, Option<&str>) -> String,
-    /// How many of how many shards are offline, since when, and how long ago that is.
+    /// How many of how many shards are offline, since when, and how long ago that was.
     pub(in crate::site) some_offline: fn(u32, u32, &Markup, &str) -> Markup,
-    /// Since when there have been no reports, and how long ago that is.
+    /// Since when there have been no reports, and how long ago that was.
     pub(in crate::site) no_reports: fn(&Markup, &str) -> Markup,
     pub(in crate::site) never_reported: &'static str,
     pub(in crate::site) status_unknown: &'static str,
@@ -115,7 +115,7 @@ pub(in crate::site) struct StatusWords {
     pub(in crate::site) affected: fn(u32, u32) -> String,
     /// From when, to when, and how long that was.
     pub(in crate::site) lasted: fn(&Markup, &Markup, &str) -> Markup,
-    /// Since when, and how long that is by now, if that is to be said.
+    /// Since when, and optionally how long that is so far.
     pub(in crate::site) lasts: fn(&Markup, Option<&str>) -> Markup,
 
     pub(in crate::site) feed_title: fn(&str) -> String,
@@ -244,7 +244,7 @@ pub(super) const EN: StatusWords = StatusWords {
     lasts: |from, span| html! { "Since " (from) @if let Some(span) = span { " (" (span) " so far)" } },
 
     feed_title: |name| format!("{name}: incidents"),
-    feed_subtitle: "Outages of the bot and announcements from its team.",
+    feed_subtitle: "Bot outages and announcements from its team.",
 };
 
 pub(super) const DE: StatusWords = StatusWords {

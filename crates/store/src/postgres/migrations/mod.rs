@@ -14,7 +14,7 @@ const STEPS: &[&str] = &[
     include_str!("0006_history.sql"),
 ];
 
-/// Held while the schema changes: of ten replicas that start at once, one migrates and nine wait.
+/// Held while the schema changes: if ten replicas start at the same time, one migrates and nine wait.
 pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock(1651471459)";
 const VERSION: &str = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)";
 
@@ -26,7 +26,7 @@ pub(super) async fn run(client: &mut Client) -> Result<bool> {
         Ok(migrated) => migrated,
         Err(error) => Err(match error.into() {
             StoreError::Failed(why) => StoreError::Failed(format!("the schema cannot be created: {why}")),
-            // The server stopped in the meantime, for example.
+            // For example, the server stopped in the meantime.
             passing => passing,
         }),
     }

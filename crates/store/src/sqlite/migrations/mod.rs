@@ -21,7 +21,7 @@ pub(crate) const NEWEST: usize = STEPS.len();
 
 /// Migrates the database to the newest schema, all or nothing. Returns whether it is new.
 pub(super) fn run(connection: &mut Connection) -> Result<bool> {
-    // Immediate, so that if two processes start at once, one waits for the other.
+    // Immediate, so that if two processes start at the same time, one waits for the other.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let version = schema_version::expect_known(version(&transaction)?, NEWEST)?;
     refuse_something_else(&transaction)?;

@@ -22,7 +22,7 @@ async fn closing_finishes_what_waits_and_refuses_the_rest() {
     let fixture = sqlite().await;
     for number in 1..=50 {
         drop(fixture.store.apply(vec![Change::Guild(guild(number))]).now_or_never());
-        // The runtime lets a task do only so much at once.
+        // The runtime only lets a task do so much at a time.
         tokio::task::yield_now().await;
     }
     fixture.store.close().await;

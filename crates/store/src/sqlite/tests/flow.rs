@@ -125,7 +125,7 @@ async fn a_full_queue_refuses_and_keeps_its_word_to_those_in_it() {
     let write = |user| fixture.store.writer.write(move |connection, _| insert(connection, user));
     for user in 1..=QUEUE as u64 {
         assert!(write(user).now_or_never().is_none());
-        // The runtime lets a task do only so much at once.
+        // The runtime only lets a task do so much at a time.
         tokio::task::yield_now().await;
     }
     assert!(matches!(write(9999).await, Err(StoreError::Busy(_))));
