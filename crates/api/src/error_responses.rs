@@ -81,7 +81,7 @@ macro_rules! groups {
 }
 
 groups! {
-    /// What any path for people may answer.
+    /// Errors that any path for people can return.
     Refusals: BadRequest, NotFound, MethodNotAllowed, RequestTimeout, BodyTooLarge, RateLimited, HeadersTooLarge, Internal, Unavailable;
     /// What a path that is not rate-limited may answer, for load balancers.
     ReadinessRefusals: BadRequest, NotFound, MethodNotAllowed, RequestTimeout, BodyTooLarge, HeadersTooLarge, Internal, StoppingUnavailable;
@@ -101,7 +101,7 @@ groups! {
     LiveRefusals: StoppingUnavailable;
     /// What a user's stream may answer.
     UserLiveRefusals: LiveUnavailable;
-    /// What any path with a bot key may answer.
+    /// Errors that any path with a bot key can return.
     BotRefusals: BadRequest, BotUnauthorized, NotFound, MethodNotAllowed, RateLimited, HeadersTooLarge, Internal, BotUnavailable;
     /// What a path that accepts a body may answer.
     UploadRefusals: RequestTimeout, FeedBodyTooLarge, EncodingUnsupported, LineInvalid;

@@ -53,9 +53,9 @@ async fn backup_and_restore_say_which_grants_the_keys_open() {
     with_a_grant(&config, &provider, Some(OLD)).await;
     let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let cases = [
-        (OLD, 1, "1 of 1 grant(s) in it can be decrypted with the keys configured here: 1 with the key old."),
-        (NEW, 0, "1 grant(s) need the key old, which is not configured"),
-        (WRONG, 0, "1 grant(s) name the key old but cannot be read with it"),
+        (OLD, 1, "1 of 1 grant in it can be decrypted with the keys configured here: 1 with the key old."),
+        (NEW, 0, "1 grant can't be read without the key old, which is not configured"),
+        (WRONG, 0, "1 grant can't be read with its key old"),
     ];
     for (number, (keys, readable, said)) in cases.into_iter().enumerate() {
         let (text, value) = (file(&format!("text-{number}")), file(&format!("json-{number}")));
@@ -85,12 +85,12 @@ async fn a_restore_makes_no_key_and_says_where_the_old_one_belongs() {
     let config = config_file(&elsewhere, &provider, "");
     let told = done(&config, None, &["restore", file.to_str().unwrap()]).await;
     let key = elsewhere.path().join("data.db.key");
-    assert!(told.contains("0 of 1 grant(s) in it can be decrypted"), "{told}");
+    assert!(told.contains("0 of 1 grant in it can be decrypted"), "{told}");
     assert!(told.contains(&format!("There is no key file at {}", key.display())), "{told}");
     assert!(!key.exists(), "a new key would stand where the right one belongs");
     fs::copy(folder.path().join("data.db.key"), &key).unwrap();
     let told = done(&config, None, &["restore", file.to_str().unwrap(), "--replace"]).await;
-    assert!(told.contains("1 of 1 grant(s)") && !told.contains("There is no key file"), "{told}");
+    assert!(told.contains("1 of 1 grant") && !told.contains("There is no key file"), "{told}");
 }
 
 #[tokio::test]
@@ -200,7 +200,7 @@ async fn a_key_file_of_no_use_does_not_stand_in_the_way_of_a_backup() {
     with_a_grant(&config, &provider, None).await;
     fs::write(folder.path().join("data.db.key"), "rubbish").unwrap();
     let told = done(&config, None, &["backup", folder.path().join("backup").to_str().unwrap()]).await;
-    assert!(told.contains("0 of 1 grant(s) in it can be decrypted"), "{told}");
+    assert!(told.contains("0 of 1 grant in it can be decrypted"), "{told}");
 }
 
 #[tokio::test]

@@ -125,7 +125,7 @@ async fn the_examples_of_the_dashboards_page_do_what_it_shows() {
 async fn the_page_of_the_api_names_every_switch() {
     let dev = Dev::start(&[]).await;
     let page = read("docs/dashboard.md");
-    let section = page.split("\n## ").find(|section| section.starts_with("Make it fail")).unwrap();
+    let section = page.split("\n## ").find(|section| section.starts_with("Simulate failures")).unwrap();
     let listed = json(&dev.control(Method::GET, "").await);
     let name = |each: &Value| each["name"].as_str().unwrap().to_owned();
     for switch in listed["switches"].as_array().unwrap() {

@@ -63,7 +63,7 @@ async fn a_team_is_imported_and_exported() {
     assert!(!fine && text.contains("Member 1: `catgeory` is not a field; did you mean `category`?"), "{text}");
     std::fs::write(&file, member).unwrap();
     let (fine, text) = said(&config, &["team", "import", path, "--dry-run"]).await;
-    assert!(fine && text.contains("nothing was changed"), "{text}");
+    assert!(fine && text.contains("Nothing was changed"), "{text}");
     assert!(said(&config, &["team", "import", path]).await.0);
     for (format, name) in [("toml", "again.toml"), ("json", "again.json")] {
         let (fine, exported) = said(&config, &["team", "export", "--format", format]).await;
@@ -91,12 +91,12 @@ async fn feedback_is_imported_with_a_report_of_what_was_refused() {
     let (fine, text) = said(&config, &["feedback", "import", path, "--dry-run"]).await;
     assert!(!fine && text.contains("line 1501: `rating`") && text.contains("1500 entries would be imported"), "{text}");
     let (fine, text) = said(&config, &["feedback", "import", path]).await;
-    assert!(!fine && text.contains("1500 entries imported, 1 line(s) refused"), "{text}");
+    assert!(!fine && text.contains("1500 entries imported, 1 line refused"), "{text}");
     let table = folder.path().join("said.csv");
     let head = "id,feedback,rating,timestamp,submitter_id,submitter_username\n";
     std::fs::write(&table, format!("{head}x,\"fine, thanks\",4,5,77,ann\n")).unwrap();
     let (fine, text) = said(&config, &["feedback", "import", table.to_str().unwrap()]).await;
-    assert!(fine && text.contains("1 entries imported, 0 line(s) refused"), "{text}");
+    assert!(fine && text.contains("1 entry imported, 0 lines refused"), "{text}");
     let service = Running::start({
         let mut command = command(&["serve", "--listen", "127.0.0.1:0"]);
         command.arg("--config").arg(&config);

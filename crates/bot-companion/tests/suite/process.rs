@@ -133,7 +133,7 @@ async fn a_blocked_user_is_out_of_the_running_service_and_back_when_unblocked() 
     assert_eq!(owner.get("/guilds").await.status, 200);
 
     let said = users(&["block", &owner_id, "--reason", "spam"]).await;
-    assert_eq!(said, format!("User {owner_id} is blocked; 1 session(s) ended.\n"));
+    assert_eq!(said, format!("User {owner_id} is blocked; 1 session ended.\n"));
     eventually("the session is refused", async || owner.get("/guilds").await.status == 401).await;
     let refused = service.client().post("/auth").header("Idp-Code", provider.issue_code("owner")).send().await;
     assert_eq!((refused.status, refused.error().as_str()), (403, "user_blocked"));

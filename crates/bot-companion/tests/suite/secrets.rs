@@ -47,12 +47,9 @@ async fn keys_are_changed_while_the_service_runs_and_nobody_has_to_sign_in_again
     let text = said(&app, &[NEW, OLD], &["secrets", "status"]).await;
     assert!(text.contains("\nnew  0       0           configured; writes\n"), "{text}");
     assert!(text.contains("\nold  2       0           configured; reads\n"), "{text}");
-    assert!(
-        text.contains("2 grant(s) are not encrypted with the first key: run `bot-companion secrets reseal`."),
-        "{text}"
-    );
+    assert!(text.contains("Not encrypted with the first key: 2 grants. Run `bot-companion secrets reseal`."), "{text}");
     let text = said(&app, &[NEW, OLD], &["secrets", "reseal"]).await;
-    assert!(text.starts_with("Encrypted 2 of 2 grant(s) with new.\n"), "{text}");
+    assert!(text.starts_with("Encrypted 2 of 2 grants with new.\n"), "{text}");
     assert!(text.contains("Nothing needs the key old any more: remove it from secrets.keys"), "{text}");
     let again: Value = serde_json::from_str(&said(&app, &[NEW, OLD], &["secrets", "reseal", "--json"]).await).unwrap();
     assert_eq!((&again["looked_at"], &again["resealed"], &again["removable"]), (&json!(2), &json!(0), &json!(["old"])));
@@ -73,12 +70,15 @@ async fn what_cannot_be_read_is_said_with_its_remedy_and_left_alone() {
     app.user("owner").await;
     app.settled().await;
     let text = said(&app, &[NEW], &["secrets", "status"]).await;
-    assert!(text.contains("1 grant(s) need the key old, which is not configured: add it to secrets.keys"), "{text}");
+    assert!(
+        text.contains("1 grant can't be read without the key old, which is not configured: add it to secrets.keys"),
+        "{text}"
+    );
     let unreadable = json!({ "id": "old", "configured": false, "writes": false, "grants": 1, "unreadable": 1 });
     assert_eq!(status(&app, &[NEW]).await[1], unreadable);
     let text = said(&app, &[NEW, WRONG], &["secrets", "reseal"]).await;
-    assert!(text.starts_with("Encrypted 0 of 1 grant(s) with new.\n"), "{text}");
-    assert!(text.contains("1 grant(s) name the key old but cannot be read with it"), "{text}");
+    assert!(text.starts_with("Encrypted 0 of 1 grant with new.\n"), "{text}");
+    assert!(text.contains("1 grant can't be read with its key old"), "{text}");
     assert!(!text.contains("Nothing needs"), "{text}");
     for secret in [OLD, NEW, WRONG] {
         assert!(!text.contains(secret.split_once(':').unwrap().1), "a key is shown");
@@ -126,7 +126,7 @@ async fn a_change_of_keys_that_the_running_service_does_not_know_of_is_refused()
 
     service.reload("reloaded changed=secrets.keys").await;
     let (code, output, error) = asked(&admin, &reseal).await;
-    assert!(code == 0 && output.starts_with("Encrypted 1 of 1 grant(s) with new."), "{output}{error}");
+    assert!(code == 0 && output.starts_with("Encrypted 1 of 1 grant with new."), "{output}{error}");
     assert_eq!(error.contains("was asked. Every service that uses this store"), on_postgres(), "{error}");
     assert_eq!(sealed_with_old().await, 0);
 }

@@ -173,10 +173,7 @@ async fn dev_prints_and_registers_the_page_and_has_a_page_for_invitations() {
     let asked = dev.sandbox.get(invite.strip_prefix(&dev.sandbox_url).unwrap()).await;
     assert_eq!(asked.status, 200);
     let said = asked.text();
-    assert!(
-        said.contains("to confirm that the bot is added to <strong><bdi>The Quiet Library</bdi></strong>"),
-        "{said}"
-    );
+    assert!(said.contains("to confirm adding the bot to <strong><bdi>The Quiet Library</bdi></strong>"), "{said}");
     let home = dev.client.get("/site/").await.text();
     assert!(home.contains(&format!("{}/invite?client_id=sandbox", dev.sandbox_url)), "{home}");
     for hostile in

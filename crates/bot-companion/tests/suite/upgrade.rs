@@ -156,7 +156,7 @@ async fn a_backup_of_an_older_release_is_restored() {
     let done = run(restore).await;
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let said = String::from_utf8(done.stdout).unwrap();
-    assert!(said.contains("3 of 3 grant(s)"), "{said}");
+    assert!(said.contains("3 of 3 grants"), "{said}");
     let mut old = recorded("sqlite");
     // For SQLite only; and the restore is itself a command.
     old["rows"].as_object_mut().unwrap().remove("counter");

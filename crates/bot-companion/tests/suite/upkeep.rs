@@ -74,7 +74,7 @@ async fn a_backup_drill_from_a_running_service_to_a_restored_one() {
     assert!(!restored && text.contains("the store is not empty") && text.contains("--replace"), "{text}");
 
     let text = done(&config, &["restore", file, "--replace"]).await;
-    assert!(text.contains("Ended 1 session(s) from the backup"), "{text}");
+    assert!(text.contains("Ended 1 session from the backup"), "{text}");
     let key = format!("Key {revoked} (old bot) works now but was revoked at 20");
     assert!(text.contains(&key) && text.contains(&format!("`bot-companion key revoke {revoked}`")), "{text}");
     assert!(text.contains("User 4711 was blocked before the restore and no longer is"), "{text}");

@@ -17,13 +17,13 @@ pub(super) fn page(state: &SandboxState, encoded: &str) -> Reply {
         h1 { "This is where you'd add the bot" }
         p {
             "The provider would ask you "
-            @if let Some(name) = &name { "to confirm that the bot is added to " strong { bdi { (name) } } }
+            @if let Some(name) = &name { "to confirm adding the bot to " strong { bdi { (name) } } }
             @else { "which server to add the bot to" }
             ", and what it's allowed to do there. The sandbox doesn't add anything: the demo bot stays in its servers."
         }
         p class="soft" {
-            "To see a server come and go on the dashboard, play the bot's part: the command that " code { "dev" }
-            " prints when it starts shows how."
+            "To see a server appear on the dashboard and disappear again, send an event as the bot: the command that " code { "dev" }
+            " prints when it starts shows you how."
         }
         p { "Close this page or go back." }
     };

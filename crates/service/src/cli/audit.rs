@@ -16,7 +16,7 @@ use crate::config;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct AuditCommand {
-    /// Only what happened within this time, like `1h` or `7d`.
+    /// How far back to look, for example `1h` or `7d`.
     #[arg(long, value_name = "DURATION", value_parser = config::any_duration)]
     since: Option<Duration>,
     /// Only entries about this user.

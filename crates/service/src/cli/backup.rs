@@ -18,7 +18,7 @@ use tracing::warn;
 
 use super::database::{self, Missing};
 use super::exit::UsageError;
-use super::output::OutputForm;
+use super::output::{OutputForm, counted};
 use super::{ConfigFile, backup_folder, print, runtime, secrets, vacuum};
 use crate::accounts::GrantReport;
 use crate::audit::Audit;
@@ -245,8 +245,8 @@ fn grants_text(grants: &GrantReport) -> Vec<String> {
         of_keys.map(|(id, found)| format!("{} with the key {id}", found.grants - found.damaged)).collect();
     let of_keys = if of_keys.is_empty() { String::new() } else { format!(": {}", of_keys.join(", ")) };
     let (readable, total) = (grants.readable(), grants.total());
-    let first =
-        format!("{readable} of {total} grant(s) in it can be decrypted with the keys configured here{of_keys}.");
+    let total = counted(total, "grant");
+    let first = format!("{readable} of {total} in it can be decrypted with the keys configured here{of_keys}.");
     std::iter::once(first).chain(secrets::remedies(grants)).collect()
 }
 
@@ -336,7 +336,7 @@ fn restore_text(
     lines.push(if what.keep_sessions {
         "The sessions in the backup are valid again, including those that have ended since.".to_owned()
     } else {
-        format!("Ended {} session(s) from the backup: users have to sign in again.", report.sessions_ended)
+        format!("Ended {} from the backup: users have to sign in again.", counted(report.sessions_ended, "session"))
     });
     lines.extend(grants_text(grants));
     if let Some(path) = missing_key.filter(|_| grants.total() > 0) {
@@ -375,8 +375,8 @@ fn restore_text(
         ));
     }
     if !report.forget_again.is_empty() {
-        let count = report.forget_again.len();
-        lines.push(format!("{count} user(s) forgotten after the backup were forgotten again."));
+        let users = counted(report.forget_again.len() as u64, "user");
+        lines.push(format!("Forgot {users} again: the backup was taken before they were forgotten."));
     }
     lines.push("Start the service; the bot will resend what has changed since.\n".to_owned());
     lines.join("\n")

@@ -13,7 +13,7 @@ Exit codes:
   0   done
   1   failed
   64  wrong usage: arguments that the command does not accept
-  78  wrong configuration: restarting does not help until it is corrected";
+  78  configuration error: restarting won't help until you fix it";
 
 /// Arguments that the command does not accept (`EX_USAGE` in sysexits.h).
 const USAGE: u8 = 64;

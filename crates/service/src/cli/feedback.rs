@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::database::{self, Missing};
-use super::output::OutputForm;
+use super::output::{OutputForm, counted};
 use super::{ConfigFile, print};
 use crate::app::App;
 
@@ -59,7 +59,7 @@ pub(super) fn run(command: FeedbackCommand) -> anyhow::Result<()> {
     }?;
     print(&form.one(&report.value(dry_run), || report.text(dry_run)))?;
     if report.refused > 0 {
-        bail!("{} line(s) were refused", report.refused);
+        bail!("refused {}", counted(report.refused, "line"));
     }
     Ok(())
 }
@@ -90,7 +90,8 @@ impl ImportReport {
             lines.push(format!("… and {more} more"));
         }
         let taken = if dry_run { "would be imported; nothing was changed" } else { "imported" };
-        lines.push(format!("{} entries {taken}, {} line(s) refused.\n", self.taken, self.refused));
+        let (entries, lines_refused) = (counted(self.taken, "entry"), counted(self.refused, "line"));
+        lines.push(format!("{entries} {taken}, {lines_refused} refused.\n"));
         lines.join("\n")
     }
 }
@@ -179,7 +180,7 @@ fn rows(reader: impl Read, mut take: impl FnMut(u64, &[u8]) -> anyhow::Result<()
     let names = rows.headers()?.clone();
     let missing: Vec<_> = NEEDED.into_iter().filter(|needed| !names.iter().any(|name| name == *needed)).collect();
     if !missing.is_empty() {
-        bail!("the header line is missing the column(s) {}", missing.join(", "));
+        bail!("the header line is missing these columns: {}", missing.join(", "));
     }
     let (mut row, mut line) = (csv::ByteRecord::new(), 1);
     while rows.read_byte_record(&mut row)? {
@@ -252,7 +253,7 @@ mod tests {
         .unwrap();
         assert_eq!(sizes, [1_000, 1_000, 500]);
         assert_eq!((report.taken, report.refused, report.shown.len()), (2_500, 30, 20));
-        assert!(report.text(false).ends_with("… and 10 more\n2500 entries imported, 30 line(s) refused.\n"));
+        assert!(report.text(false).ends_with("… and 10 more\n2500 entries imported, 30 lines refused.\n"));
     }
 
     #[test]

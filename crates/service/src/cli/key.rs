@@ -26,7 +26,7 @@ pub(super) enum Key {
 Example:
   bot-companion key create --label \"My bot\"")]
     Create {
-        /// A name for it, like the bot that will use it.
+        /// A label for the key, for example the bot's name.
         #[arg(long)]
         label: String,
         #[command(flatten)]
@@ -107,7 +107,7 @@ fn list(form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
         let state = key.revoked.map_or_else(String::new, |at| format!("revoked {}", at.iso8601()));
         vec![
             Untrusted(&key.id).to_string(),
-            format!("made {}", key.created.iso8601()),
+            format!("created {}", key.created.iso8601()),
             state,
             Untrusted(&key.label).to_string(),
         ]

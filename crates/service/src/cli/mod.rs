@@ -40,7 +40,7 @@ use secrecy::SecretString;
 
 use crate::config::{Config, ListenAddress};
 
-/// The backend of a chat bot's dashboard and website.
+/// The backend for your bot's dashboard and website.
 ///
 /// Start with `bot-companion dev`: it runs the whole service with a sandbox sign-in and demo data, without any configuration.
 #[derive(Debug, Parser)]

@@ -34,6 +34,15 @@ impl OutputForm {
     }
 }
 
+/// A number and its noun: `1 grant`, `2 grants`, `0 entries`.
+pub(super) fn counted(count: u64, one: &str) -> String {
+    match one.strip_suffix('y') {
+        _ if count == 1 => format!("1 {one}"),
+        Some(stem) => format!("{count} {stem}ies"),
+        None => format!("{count} {one}s"),
+    }
+}
+
 fn pretty(value: &Value) -> String {
     format!("{value:#}\n")
 }
@@ -58,6 +67,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_number_and_its_noun_agree() {
+        let said =
+            [(0, "grant"), (1, "grant"), (2, "grant"), (1, "entry"), (5_210, "entry")].map(|(n, one)| counted(n, one));
+        assert_eq!(said, ["0 grants", "1 grant", "2 grants", "1 entry", "5210 entries"]);
+    }
 
     #[test]
     fn a_list_is_lines_or_an_array() {

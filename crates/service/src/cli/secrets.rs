@@ -13,7 +13,7 @@ use tracing::warn;
 
 use super::database::{self, Missing};
 use super::local_request::{LocalQuestion, admin_of};
-use super::output::{OutputForm, columns};
+use super::output::{OutputForm, columns, counted};
 use super::{ConfigFile, print};
 use crate::accounts::{GrantReport, ResealReport};
 use crate::config::Config;
@@ -145,9 +145,8 @@ fn status_text(report: &GrantReport) -> String {
     lines.extend(remedies(report));
     let waiting: u64 = report.configured.iter().skip(1).map(|(_, found)| found.grants - found.damaged).sum();
     if waiting > 0 {
-        lines.push(format!(
-            "{waiting} grant(s) are not encrypted with the first key: run `bot-companion secrets reseal`."
-        ));
+        let waiting = counted(waiting, "grant");
+        lines.push(format!("Not encrypted with the first key: {waiting}. Run `bot-companion secrets reseal`."));
     }
     lines.join("\n") + "\n"
 }
@@ -157,20 +156,20 @@ pub(super) fn remedies(report: &GrantReport) -> Vec<String> {
     let mut lines = Vec::new();
     for (id, found) in report.configured.iter().filter(|(_, found)| found.damaged > 0) {
         lines.push(format!(
-            "{} grant(s) name the key {id} but cannot be read with it: either secrets.keys has a different key under that ID \
-             than when they were written, and only the right key helps, or they are damaged, and their users have to sign in \
-             again.",
-            found.damaged
+            "{} can't be read with its key {id}: either secrets.keys has a different key under that ID than when it was \
+             written, and only the right key helps, or the data is damaged, and the users have to sign in again.",
+            counted(found.damaged, "grant")
         ));
     }
     for (id, grants) in &report.missing {
+        let grants = counted(*grants, "grant");
         lines.push(if id.is_empty() {
-            format!("{grants} grant(s) are damaged: they name no key. Their users have to sign in again.")
+            format!("{grants} without the ID of a key can't be read. The users have to sign in again.")
         } else {
             let id = Untrusted(id);
             format!(
-                "{grants} grant(s) need the key {id}, which is not configured: add it to secrets.keys (from its backup, or from \
-                 the .key file next to the database). If it is lost, their users have to sign in again."
+                "{grants} can't be read without the key {id}, which is not configured: add it to secrets.keys (from its \
+                 backup, or from the .key file next to the database). If it is lost, the users have to sign in again."
             )
         });
     }
@@ -185,9 +184,9 @@ fn removable(report: &GrantReport) -> Vec<&str> {
 
 fn reseal_text(done: ResealReport, report: &GrantReport) -> String {
     let first = report.configured.first().map_or("", |(id, _)| id.as_str());
-    let mut lines = vec![format!("Encrypted {} of {} grant(s) with {first}.", done.resealed, done.seen)];
+    let mut lines = vec![format!("Encrypted {} of {} with {first}.", done.resealed, counted(done.seen, "grant"))];
     if done.changed > 0 {
-        lines.push(format!("{} changed in the meantime and were left alone.", done.changed));
+        lines.push(format!("Skipped {} that changed in the meantime.", counted(done.changed, "grant")));
     }
     lines.extend(remedies(report));
     for (id, found) in report.configured.iter().skip(1) {
@@ -196,9 +195,9 @@ fn reseal_text(done: ResealReport, report: &GrantReport) -> String {
         } else if found.grants == found.damaged {
             format!("The grants left under the key {id} cannot be read.")
         } else {
-            let left = found.grants - found.damaged;
+            let left = counted(found.grants - found.damaged, "grant");
             format!(
-                "The key {id} is still needed by {left} grant(s): is a replica running that doesn't have {first} first? \
+                "The key {id} is still needed by {left}: is a replica running that doesn't have {first} first? \
                  Restart it, and run this again."
             )
         });

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use store::backup::{CopyOptions, CopyReport, Progress, Stage, copy};
 
 use super::backup::progress;
-use super::output::OutputForm;
+use super::output::{OutputForm, counted};
 use super::{ConfigFile, logging, print, runtime, vacuum};
 use crate::config::{self, AccessLog, LogConfig, LogFormat, keyfile};
 
@@ -133,8 +133,8 @@ fn text(what: &CopyOptions, report: &CopyReport, key: Option<&Path>) -> String {
     lines.push(format!("Both stores were read again and match: {}", report.checksum));
     if report.mended > 0 {
         lines.push(format!(
-            "{} row(s) had the character U+0000, which {} cannot store; it was replaced with U+FFFD.",
-            report.mended,
+            "Replaced the character U+0000, which {1} cannot store, with U+FFFD in {0}.",
+            counted(report.mended, "row"),
             store::kind(&what.to)
         ));
     }
@@ -171,7 +171,7 @@ mod tests {
         assert!(said.contains("users                           2  0123456789abcdef\n"), "{said}");
         assert!(said.contains("all                       1000002\n"), "{said}");
         assert!(said.contains(&format!("match: {}\n", "5e".repeat(32))), "{said}");
-        assert!(said.contains("1 row(s)"), "{said}");
+        assert!(said.contains("1 row."), "{said}");
         assert!(said.contains("COMPANION_SECRETS_KEYS_FILE=a.key."), "{said}");
         assert!(
             said.ends_with(

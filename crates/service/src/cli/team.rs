@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use telemetry::untrusted::Untrusted;
 
 use super::database::{self, Missing};
-use super::output::OutputForm;
+use super::output::{OutputForm, counted};
 use super::{ConfigFile, print};
 use crate::config::suggest;
 
@@ -68,6 +68,7 @@ pub(super) fn run(team: Team) -> anyhow::Result<()> {
             let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
             let (roster, notes) = read(&text, form(&file, &text)).with_context(|| file.display().to_string())?;
             let count = roster.0.len();
+            let members = counted(count as u64, "member");
             if !dry_run {
                 let change = vec![Change::Team(roster)];
                 database::with(&config, Missing::Refuse, async |app| {
@@ -78,9 +79,9 @@ pub(super) fn run(team: Team) -> anyhow::Result<()> {
             }
             print(&output.one(&json!({ "changed": !dry_run, "members": count, "notes": notes }), || {
                 let done = if dry_run {
-                    format!("{count} member(s); the file is fine, and nothing was changed.\n")
+                    format!("The file is fine: {members}. Nothing was changed.\n")
                 } else {
-                    format!("The team is replaced: {count} member(s).\n")
+                    format!("Replaced the team: {members}.\n")
                 };
                 let notes = notes.iter().map(|note| format!("Note: {note}"));
                 notes.chain([done]).collect::<Vec<_>>().join("\n")
@@ -120,7 +121,7 @@ fn read(text: &str, form: Form) -> anyhow::Result<(Roster, Vec<String>)> {
         Ok(read) if reasons.is_empty() => Ok(read),
         _ => {
             let lines: Vec<String> = reasons.iter().map(|reason| format!("\n  {reason}")).collect();
-            bail!("{} problem(s), nothing was changed:{}", reasons.len(), lines.concat())
+            bail!("{}, nothing was changed:{}", counted(reasons.len() as u64, "problem"), lines.concat())
         }
     }
 }
@@ -201,7 +202,7 @@ mod tests {
     fn every_problem_is_listed() {
         let text = "[[members]]\nusername = 'a'\n[[members]]\ndiscord_id = 5";
         let error = read(text, Form::Toml).unwrap_err().to_string();
-        assert!(error.contains("2 problem(s)") && error.contains("\n  Member 1:") && error.contains("\n  Member 2:"));
+        assert!(error.contains("2 problems") && error.contains("\n  Member 1:") && error.contains("\n  Member 2:"));
         assert!(read("nonsense", Form::Toml).is_err() && read("nonsense", Form::Json).is_err());
     }
 

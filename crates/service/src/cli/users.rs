@@ -9,7 +9,7 @@ use store::BlockedUser;
 use telemetry::untrusted::Untrusted;
 
 use super::database::{self, Missing};
-use super::output::OutputForm;
+use super::output::{OutputForm, counted};
 use super::{ConfigFile, person, print};
 
 #[derive(Debug, Subcommand)]
@@ -75,7 +75,7 @@ pub(super) fn run(users: &Users) -> anyhow::Result<()> {
             let ended = app.accounts.block(*id, reason.clone()).await?;
             app.audit.command(AuditKind::Blocked, "users block", Some(id.to_string()), None);
             let value = json!({ "user": id, "since": since.iso8601(), "reason": reason, "sessions_ended": ended });
-            Ok(form.one(&value, || format!("User {id} is blocked; {ended} session(s) ended.\n")))
+            Ok(form.one(&value, || format!("User {id} is blocked; {} ended.\n", counted(ended as u64, "session"))))
         }),
         Users::Unblock { id, form, config } => database::with(config, Missing::Refuse, async |app| {
             let unblocked = app.store.unblock(*id).await?;

@@ -66,7 +66,7 @@ pub(crate) async fn destination(url: &SecretString, start_wait: Duration) -> Res
     let server = ServerSide::open(url, start_wait).await?;
     server.client.batch_execute(ALONE).await.map_err(|error| {
         if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
-            return StoreError::Unavailable("another copy or restore into it is at work".to_owned());
+            return StoreError::Unavailable("another copy or restore into this database is running".to_owned());
         }
         error.into()
     })?;

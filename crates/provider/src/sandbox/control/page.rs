@@ -25,7 +25,7 @@ pub(super) fn list(
     let body = html! {
         h1 { "Simulate failures" }
         p {
-            "See what your dashboard does when things go wrong. Each switch takes effect with the service's next response, on or off."
+            "See what your dashboard does when things go wrong. A switch takes effect with the service's next response."
         }
         @if let Some((_, problem)) = problem { p class="problem" role="alert" { (problem) } }
         form method="post" action=(PATH) {

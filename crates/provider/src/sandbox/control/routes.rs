@@ -124,17 +124,19 @@ async fn perform(state: &SandboxState, what: Act, person: Option<&Person>) -> Re
 
 fn find<'a>(people: &'a [Person], name: &str) -> Result<&'a Person, NotSwitched> {
     let found = people.iter().find(|person| person.name == name);
-    found.ok_or_else(|| (StatusCode::NOT_FOUND, format!("There's no one with that name. There are {}.", names(people))))
+    found.ok_or_else(|| {
+        (StatusCode::NOT_FOUND, format!("There's no one with that name. Choose one of: {}.", names(people)))
+    })
 }
 
 fn nobody_named(what: &str, people: &[Person]) -> NotSwitched {
-    (StatusCode::BAD_REQUEST, format!("Name a person: {PATH}/{what}/PERSON. There are {}.", names(people)))
+    (StatusCode::BAD_REQUEST, format!("Name a person: {PATH}/{what}/PERSON. Choose one of: {}.", names(people)))
 }
 
 fn unknown(name: &str) -> NotSwitched {
     let all = Switch::ALL.map(|switch| switch.about().name).into_iter().chain(Act::ALL.map(|act| act.about().name));
     let known = all.collect::<Vec<_>>().join(", ");
-    (StatusCode::NOT_FOUND, format!("There's no switch “{name}”. There are {known}."))
+    (StatusCode::NOT_FOUND, format!("There's no switch “{name}”. Choose one of: {known}."))
 }
 
 fn names(people: &[Person]) -> String {

@@ -77,14 +77,14 @@ impl Switch {
                 "guilds-stale",
                 "The guild list is stale",
                 Target::Either,
-                "GET /guilds returns 200 with the last good list, which counts as 15 minutes old (see Age) and can't be refreshed. \
-                 Anyone who signs in now gets one good list, whose Age grows.",
+                "GET /guilds returns 200 with the last good list, which looks 15 minutes old (see Age) and can't be refreshed. \
+                 Anyone who signs in now gets one fresh list, which then ages.",
             ),
             Self::GuildsSlow => (
                 "guilds-slow",
                 "The guild list is slow",
                 Target::Either,
-                "The next GET /guilds takes 4 seconds, then returns 200. The list is then stored; turn it on again for another slow one.",
+                "The next GET /guilds takes 4 seconds, then returns 200. After that, the list is cached; turn the switch on again for another slow one.",
             ),
             Self::GuildsHang => (
                 "guilds-hang",
@@ -138,8 +138,8 @@ impl Switch {
                 "overloaded",
                 "The service is overloaded",
                 Target::Everybody,
-                "Calls that aren't answered from memory, like POST /auth and GET /me, return 503 overloaded with Retry-After. So do a \
-                 browser's preflights, as in a real overload.",
+                "Calls that aren't answered from memory, like POST /auth and GET /me, return 503 overloaded with Retry-After. A \
+                 browser's preflights are still answered.",
             ),
         };
         About { name, title, target, shows }
@@ -163,7 +163,7 @@ impl Act {
             Self::WithdrawConsent => (
                 "withdraw-consent",
                 "Consent is withdrawn",
-                "This person removes the application at the provider. Their next GET /guilds notices: it returns 401 token_invalid, and \
+                "This person removes the application at the provider. Their next GET /guilds returns 401 token_invalid, and \
                  all their sessions end. They can sign in again.",
             ),
         };

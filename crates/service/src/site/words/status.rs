@@ -304,7 +304,7 @@ pub(super) const DE: StatusWords = StatusWords {
     look_up: "Nachsehen",
     found: |server, shard| format!("Server {server} ist auf Shard {shard}."),
     shard_is_up: "Dieser Shard ist online.",
-    shard_is_down: "Dieser Shard ist offline. Du musst nichts tun: Diese Seite zeigt, wann er wieder online ist.",
+    shard_is_down: "Dieser Shard ist offline. Du musst nichts tun: Hier siehst du, sobald er wieder online ist.",
     shard_is_unknown: "Wir kennen den Status dieses Shards gerade nicht. Lade diese Seite in ein paar Minuten neu.",
     count_unknown: "Wir wissen noch nicht, wie viele Shards es gibt. Lade diese Seite in ein paar Minuten neu.",
     not_an_id: "Das ist keine gültige Server-ID. Eine ID ist eine Zahl mit 17 bis 19 Stellen.",
