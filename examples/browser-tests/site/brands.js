@@ -15,7 +15,7 @@ export function settingsOf(brand) {
 export function variablesOf(brand) {
   const variable = ([name, value]) => {
     // Paths in it are from the repository's root.
-    const isFile = ["style", "features"].includes(name);
+    const isFile = ["icon", "style", "features"].includes(name);
     const text = isFile ? fileURLToPath(new URL(value.replace("examples/brands/", ""), FOLDER)) : [value].flat().join(",");
     return [`COMPANION_SITE_${name.toUpperCase()}`, text];
   };
