@@ -1,4 +1,4 @@
-// The site with three brands that have nothing in common: each is readable in both themes, and nothing falls apart.
+// The site with three very different brands.
 import assert from "node:assert/strict";
 import { HARBOUR, Service, stage } from "../harness.js";
 import { BRANDS, settingsOf, variablesOf } from "./brands.js";
@@ -51,7 +51,7 @@ for (const brand of BRANDS) {
     await page.getByRole("row", { name: /\/water/ }).waitFor();
   });
 
-  visit(`${brand}'s servers lead to where they are managed, if there is such a place`, async (arrive) => {
+  visit(`${brand}'s servers link to where people manage them, if there is such a page`, async (arrive) => {
     const page = await (await arriveOnSite(arrive)).open(DASHBOARD);
     await signIn(page, "owner");
     await isSignedIn(page);
@@ -60,7 +60,7 @@ for (const brand of BRANDS) {
     const link = card.getByRole("link", { name: HARBOUR.name });
     if (!settings.manage_url) return assert.equal(await link.count(), 0);
     assert.equal(await link.getAttribute("href"), settings.manage_url.replace("{guild}", HARBOUR.id));
-    // The whole card is the link, except for what can be opened.
+    // The whole card is the link, except for its details.
     const { x, y, width } = await card.boundingBox();
     const at = (left, top) => page.evaluate(([left, top]) => document.elementFromPoint(left, top).closest("a")?.href, [left, top]);
     assert.equal(await at(x + width - 10, y + 10), await link.evaluate((each) => each.href));

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { HARBOUR, until } from "../harness.js";
 import { drive } from "../scenarios.js";
-import { DASHBOARD, THEMES, WIDTHS, arriveOnSite, axe, choose, fitsWindow, isSignedIn, person, signIn, signInButton, startSite, tooSmall } from "./site.js";
+import { DASHBOARD, LANGUAGES, THEMES, WIDTHS, arriveOnSite, axe, choose, fitsWindow, isSignedIn, person, signIn, signInButton, startSite, tooSmall } from "./site.js";
 
 const servers = (page) => page.getByRole("list", { name: "Your servers" });
 const shownServers = async (page) => {
@@ -12,7 +12,7 @@ const shownServers = async (page) => {
 };
 
 const RANKS = ["Owner", "Manager", "Administrator", "Moderator", undefined];
-/** What one can do there decides the order. */
+/** Servers where the user can do the most come first. */
 const sorted = (guilds) => guilds.toSorted((a, b) => RANKS.indexOf(a.role ?? undefined) - RANKS.indexOf(b.role ?? undefined));
 const view = (page, name) => page.getByRole("navigation", { name: "Dashboard" }).getByRole("link", { name }).click();
 const more = (page) => page.getByRole("button", { name: /^Show \d+ more/ });
@@ -78,7 +78,7 @@ function ownTests(visit) {
     await harbour.getByText("Premium", { exact: true }).waitFor();
     await harbour.getByText("Your permissions").click();
     await harbour.getByText("Manage this server").waitFor();
-    assert.equal(await harbour.locator(".permissions").getByText(/set up|premium|linked/).count(), 0, "facts are no permissions");
+    assert.equal(await harbour.locator(".permissions").getByText(/set up|premium|linked/).count(), 0, "facts aren't permissions");
     await harbour.locator(".server-facts").getByText("The bot is set up here").waitFor();
     await view(page, /Add the bot/);
     await page.getByRole("list", { name: "Add the bot" }).getByText("The Quiet Library").waitFor();
@@ -112,8 +112,8 @@ function ownTests(visit) {
     await isSignedIn(here);
   });
 
-  for (const locale of ["en", "de"]) {
-    visit(`axe finds nothing on the dashboard of somebody who is signed in, and it fits, in ${locale}`, async (arrive) => {
+  for (const locale of LANGUAGES) {
+    visit(`axe finds nothing on the dashboard of a signed-in user, and it fits, in ${locale}`, async (arrive) => {
       for (const name of ["owner", "newcomer"]) {
         const visitor = await arriveOnSite(arrive, { bypassCSP: true, reducedMotion: "reduce", locale });
         const page = await visitor.open(DASHBOARD);
@@ -140,7 +140,7 @@ function ownTests(visit) {
     });
   }
 
-  visit("200 servers fit a phone: a few screens, what one can do there first, cards of one height", async (arrive, service) => {
+  visit("200 servers on a phone: a few screens, the most important first, cards of equal height", async (arrive, service) => {
     const guilds = sorted(await (await service.as("collector")).get("/guilds"));
     const page = await (await arriveOnSite(arrive, { viewport: { width: 360, height: 800 } })).open(DASHBOARD);
     await signIn(page, "collector");
@@ -151,13 +151,13 @@ function ownTests(visit) {
     await more(page).click();
     await until("there are more", async () => (await shownServers(page)).length === 48);
     const focused = await page.evaluate(() => document.activeElement.closest("li")?.querySelector("strong").textContent);
-    assert.equal(focused, guilds[24].name, "the keyboard goes on at the first new one");
+    assert.equal(focused, guilds[24].name, "keyboard users continue at the first new server");
     await page.setViewportSize({ width: 1440, height: 800 });
     const rows = await servers(page).getByRole("listitem").evaluateAll((cards) => {
       const boxes = cards.map((card) => card.getBoundingClientRect()).map(({ top, height }) => [Math.round(top), Math.round(height)]);
       return Object.values(Object.groupBy(boxes, ([top]) => top)).map((row) => new Set(row.map(([, each]) => each)).size);
     });
-    assert.deepEqual(rows.filter((heights) => heights !== 1), [], "cards of a row have one height");
+    assert.deepEqual(rows.filter((heights) => heights !== 1), [], "cards in a row have the same height");
   });
 
   visit("the sign-in card is in the middle", async (arrive) => {

@@ -1,6 +1,6 @@
 // Requirements for every page of the site.
 import assert from "node:assert/strict";
-import { THEMES, DASHBOARD, DOCS, FEED, HOME, PAGES, STATUS, WIDTHS, arriveOnSite, axe, fitsWindow, onSite, openWhole, tooSmall } from "./site.js";
+import { LANGUAGES, THEMES, DASHBOARD, DOCS, FEED, HOME, PAGES, STATUS, WIDTHS, arriveOnSite, axe, fitsWindow, onSite, openWhole, tooSmall } from "./site.js";
 
 /** The maximum transfer size of a page with all its resources except images. */
 const LARGEST = 60_000;
@@ -9,16 +9,19 @@ const site = onSite();
 const { visit } = site;
 
 for (const [name, path] of Object.entries(PAGES)) {
-  visit(`axe finds nothing on ${name}, and it fits, in both themes at both widths`, async (arrive) => {
-    const visitor = await arriveOnSite(arrive, { bypassCSP: true, reducedMotion: "reduce" });
-    const page = await openWhole(visitor, path);
+  visit(`axe finds nothing on ${name}, and it fits, in both languages and themes at both widths`, async (arrive) => {
     const found = [];
-    for (const width of WIDTHS) {
-      await page.setViewportSize({ width, height: 800 });
-      await fitsWindow(page, `${name} at ${width}`);
-      for (const colorScheme of THEMES) {
-        await page.emulateMedia({ colorScheme });
-        found.push(...(await axe(page)).map((line) => `${width} ${colorScheme}: ${line}`));
+    for (const locale of LANGUAGES) {
+      const visitor = await arriveOnSite(arrive, { bypassCSP: true, reducedMotion: "reduce", locale });
+      const page = await openWhole(visitor, path);
+      assert.equal(await page.getAttribute("html", "lang"), locale);
+      for (const width of WIDTHS) {
+        await page.setViewportSize({ width, height: 800 });
+        await fitsWindow(page, `${name} in ${locale} at ${width}`);
+        for (const colorScheme of THEMES) {
+          await page.emulateMedia({ colorScheme });
+          found.push(...(await axe(page)).map((line) => `${locale} ${width} ${colorScheme}: ${line}`));
+        }
       }
     }
     assert.deepEqual(found, []);
@@ -43,7 +46,7 @@ for (const [name, path] of Object.entries(PAGES)) {
 
 for (const [name, path] of Object.entries(PAGES)) {
   visit(`everything on ${name} is large enough for a finger`, async (arrive) => {
-    for (const locale of ["en", "de"]) {
+    for (const locale of LANGUAGES) {
       const visitor = await arriveOnSite(arrive, { viewport: { width: 360, height: 800 }, hasTouch: true, isMobile: true, locale });
       assert.deepEqual(await tooSmall(await openWhole(visitor, path)), []);
     }
@@ -51,7 +54,7 @@ for (const [name, path] of Object.entries(PAGES)) {
 }
 
 for (const path of [STATUS, DOCS]) {
-  visit(`${path} can be printed: dark on white, all of it, and nothing that can only be clicked`, async (arrive) => {
+  visit(`${path} can be printed: dark on white, unfolded, without controls`, async (arrive) => {
     const page = await openWhole(await arriveOnSite(arrive, { colorScheme: "dark" }), path);
     await page.emulateMedia({ media: "print", colorScheme: "dark" });
     const [ink, paper] = await page.evaluate(() => {
@@ -62,10 +65,10 @@ for (const path of [STATUS, DOCS]) {
     for (const clickable of ["nav", "button", "input", "select"]) {
       assert.equal(await page.locator(clickable).filter({ visible: true }).count(), 0, `${clickable} is on paper`);
     }
-    // A chart is there, so its table needs no paper.
+    // The chart is printed, so its table isn't.
     for (const folded of await page.locator("details > :not(summary)").all()) {
       const isShown = await folded.evaluate((element) => element.closest(".contents, .chart") !== null || element.getBoundingClientRect().height > 0);
-      assert.ok(isShown, "what is folded on the screen is on paper");
+      assert.ok(isShown, "what is folded on the screen is printed");
     }
     assert.ok((await page.pdf()).length > 10_000);
   });
@@ -77,7 +80,7 @@ visit("visitors choose a language and a theme, and the site remembers both", asy
   const isDark = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor === "rgb(18, 20, 26)");
   await page.getByRole("link", { name: "Deutsch" }).click();
   await page.getByRole("navigation", { name: "Seiten" }).getByRole("link", { name: "Start", exact: true }).waitFor();
-  assert.equal(new URL(page.url()).pathname + new URL(page.url()).search, STATUS, "the address is the page's own");
+  assert.equal(new URL(page.url()).pathname + new URL(page.url()).search, STATUS, "the address stays the page's own");
   assert.equal(await isDark(), false);
   await page.getByRole("combobox", { name: "Design" }).selectOption("Dunkel");
   assert.equal(await isDark(), true);
@@ -91,11 +94,11 @@ visit("visitors choose a language and a theme, and the site remembers both", asy
   assert.equal(await home.getAttribute("html", "lang"), "en");
 });
 
-visit("a language is chosen without JavaScript, too", async (arrive) => {
+visit("visitors can choose a language without JavaScript", async (arrive) => {
   const page = await (await arriveOnSite(arrive, { javaScriptEnabled: false })).open(HOME);
   await page.getByRole("link", { name: "Deutsch" }).click();
   await page.getByRole("heading", { name: "Das Team" }).waitFor();
-  assert.equal(await page.getByRole("combobox").count(), 0, "what needs a script is not shown");
+  assert.equal(await page.getByRole("combobox").count(), 0, "controls that need a script are hidden");
 });
 
 visit("a link to the site has a preview that chat apps can show", async (arrive, service) => {

@@ -14,6 +14,7 @@ export const MISSING = "/site/no-such-page";
 /** Every page, by a name that can be used as a file name. */
 export const PAGES = { home: HOME, status: STATUS, dashboard: DASHBOARD, docs: DOCS, feed: FEED, error: MISSING };
 export const WIDTHS = [360, 1440];
+export const LANGUAGES = ["en", "de"];
 export const THEMES = ["light", "dark"];
 
 /** The service with its site. */
@@ -100,8 +101,8 @@ export async function axe(page) {
 }
 
 /**
- * What is smaller than a finger, as lines. A link within a sentence counts as text, as in WCAG 2.5.5; so does the skip link, which only
- * a keyboard sees.
+ * Controls that are smaller than 44 pixels, as lines. Links within a sentence are exempt, as in WCAG 2.5.5, and so is the skip link, which
+ * only keyboard users see.
  */
 export const tooSmall = (page) =>
   page.evaluate(() => {

@@ -61,7 +61,7 @@ fn certificate(config: &Config) -> Option<CheckLine> {
     Some(CheckLine::wrong("certificate", failed.to_string()))
 }
 
-/// The pictures and texts of the site.
+/// The site's pictures and texts.
 fn site_files(config: &Config) -> Option<CheckLine> {
     let failed = site::check_files(&config.site).err()?;
     Some(CheckLine::wrong(if failed.is_picture() { "picture" } else { "site" }, failed.to_string()))

@@ -289,11 +289,11 @@ pub struct SiteConfig {
     pub tagline: String,
     /// `site.icon`
     pub icon: Option<PathBuf>,
-    /// `site.preview`: what chat apps show beside a link.
+    /// `site.preview`: the picture that chat apps show with a link.
     pub preview: Option<PathBuf>,
-    /// `site.accent`: a colour such as `#4250c9`; `None` for ours.
+    /// `site.accent`: a colour like `#4250c9`; `None` for ours.
     pub accent: Option<String>,
-    /// `site.style`: a style sheet that comes after ours.
+    /// `site.style`: a style sheet that is loaded after ours.
     pub style: Option<PathBuf>,
     /// `site.features`: a page in Markdown.
     pub features: Option<PathBuf>,
@@ -307,7 +307,7 @@ pub struct SiteConfig {
     pub links: Vec<SiteLink>,
 }
 
-/// A page, or a part of one, that an operator can leave out.
+/// A page, or a part of one, that operators can hide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SitePart {
     /// On the home page.

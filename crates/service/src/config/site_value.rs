@@ -36,17 +36,17 @@ pub(super) fn site_invite_url(text: &str) -> Result<Option<String>, Advice> {
     Ok(Some(text.to_owned()))
 }
 
-/// A colour such as `#4250c9`; `None` if the text is empty.
+/// A colour like `#4250c9`; `None` if the text is empty.
 pub(super) fn site_accent(text: &str) -> Result<Option<String>, Advice> {
     let is_colour = |digits: &str| digits.len() == 6 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     match text.strip_prefix('#') {
         None if text.is_empty() => Ok(None),
         Some(digits) if is_colour(digits) => Ok(Some(text.to_ascii_lowercase())),
-        _ => Err("write a colour as \"#\" and six digits, like \"#4250c9\"".into()),
+        _ => Err("write a colour as \"#\" and six hexadecimal digits: \"#4250c9\"".into()),
     }
 }
 
-/// A part that is left out.
+/// A part to hide.
 pub(super) fn site_part(text: &str) -> Result<SitePart, Advice> {
     let found = SitePart::ALL.into_iter().find(|(name, _)| *name == text).map(|(_, part)| part);
     found.ok_or_else(|| format!("write one of {}", SitePart::ALL.map(|(name, _)| format!("\"{name}\"")).join(", ")))
@@ -58,7 +58,7 @@ pub(super) fn site_manage_url(text: &str) -> Result<Option<String>, Advice> {
         return Ok(None);
     }
     if !text.contains("{guild}") {
-        return Err("write an address with \"{guild}\" in place of the server's ID".into());
+        return Err("write an address that contains \"{guild}\" for the server's ID".into());
     }
     page_url(&text.replace("{guild}", "1"))?;
     Ok(Some(text.to_owned()))

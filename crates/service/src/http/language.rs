@@ -1,4 +1,4 @@
-//! The language of a page: the one that the visitor has chosen (`?lang=de`, remembered in a cookie), else what the browser prefers.
+//! The language of a page: the visitor's choice (`?lang=de`, remembered in a cookie), or what the browser prefers.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use crate::app::App;
 use crate::site::Language;
 
-/// The site's only cookie, which is only set after a choice.
+/// The site's only cookie. It's only set when a visitor chooses a language.
 const COOKIE: &str = "site_language";
 /// A year.
 const REMEMBERED_SECONDS: u32 = 31_536_000;
-/// The longest `Cookie` that is searched: an origin's other cookies may be many.
+/// How much of `Cookie` is searched: other services on the origin may set many.
 const LONGEST_COOKIES: usize = 8 * 1024;
 
 pub(super) fn language(asked: &HeaderMap) -> Language {
@@ -23,7 +23,7 @@ pub(super) fn language(asked: &HeaderMap) -> Language {
     remembered(text(header::COOKIE)).unwrap_or_else(|| Language::preferred(text(header::ACCEPT_LANGUAGE)))
 }
 
-/// A page on which `?lang=` chooses a language. It leads back to the page without it, so that no address names a language.
+/// Lets `?lang=` choose the language of a page, then redirects to the page's own address.
 pub(super) fn switchable(path: &'static str, methods: MethodRouter<Arc<App>>) -> MethodRouter<Arc<App>> {
     methods.layer(middleware::from_fn(move |request: Request, next: Next| async move {
         match request.uri().query().and_then(chosen) {
@@ -46,7 +46,7 @@ fn remembered(cookies: &str) -> Option<Language> {
 fn remember(language: Language, path: &str) -> Response {
     let tag = language.tag();
     let cookie = format!("{COOKIE}={tag}; Path=/; Max-Age={REMEMBERED_SECONDS}; SameSite=Lax; HttpOnly");
-    // Relative, because the page may be below a base path.
+    // Relative, because of `http.base_path`.
     let to = match path.rsplit_once('/') {
         Some((_, "")) | None => ".",
         Some((_, page)) => page,

@@ -160,14 +160,14 @@ pub(super) async fn icon(State(app): State<Arc<App>>, headers: HeaderMap) -> Res
     Ok(etag::respond_as(body, media_type, FOR_AN_HOUR, &headers).await.into_response())
 }
 
-/// `/site/preview`: what chat apps show beside a link.
+/// `/site/preview`: the picture that chat apps show with a link.
 pub(super) async fn preview(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
     let (media_type, body) = app.site.preview().ok_or(ErrorCode::NotFound)?;
     let media_type = HeaderValue::from_static(media_type);
     Ok(etag::respond_as(body, media_type, FOR_AN_HOUR, &headers).await.into_response())
 }
 
-/// `/favicon.ico`: the picture, whatever its kind; browsers look at its content.
+/// `/favicon.ico`: the picture, whatever its type; browsers look at the content.
 pub(super) async fn favicon(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     let (media_type, body) = app.site.favicon();
     etag::respond_as(body, HeaderValue::from_static(media_type), FOR_AN_HOUR, &headers).await.into_response()

@@ -46,7 +46,7 @@ fn api_routes() -> Routes {
         .unknown_below("/bot", BOT)
 }
 
-/// Pages for people, without those that the operator hides.
+/// Pages for people, except for hidden ones.
 fn site_routes(api: Routes, site: &SiteConfig) -> Routes {
     let mut routes = api
         .page(SITE, "/site", get(pages::to_home))
@@ -55,7 +55,7 @@ fn site_routes(api: Routes, site: &SiteConfig) -> Routes {
         .page(SITE, "/site/icon", get(pages::icon))
         .page(SITE, "/site/preview", get(pages::preview))
         .page(SITE, "/site/assets/{file}", get(pages::asset))
-        // Where browsers and crawlers look without being told.
+        // Browsers and crawlers always look here.
         .page(SITE, "/favicon.ico", get(pages::favicon))
         .page(SITE, "/robots.txt", get(pages::robots))
         // Other sites show them.
@@ -68,7 +68,7 @@ fn site_routes(api: Routes, site: &SiteConfig) -> Routes {
     if is_shown(SitePart::Status) {
         let page = language::switchable("/site/status", get(pages::status));
         routes = routes.page(SITE, "/site/status", page);
-        // Feed readers on other sites read it, too.
+        // Feed readers on other sites read it too.
         routes = routes.page(PUBLIC, "/site/incidents.atom", get(pages::incidents));
     }
     if is_shown(SitePart::Dashboard) {

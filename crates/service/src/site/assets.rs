@@ -8,7 +8,7 @@ use aws_lc_rs::digest;
 
 use crate::views::compressible::CompressibleBody;
 
-/// The default picture, for those that show no SVG.
+/// The default picture, for apps that can't show SVG.
 pub(super) const ICON: &[u8] = include_bytes!("assets/icon.png");
 
 /// Name, media type and content of each file.

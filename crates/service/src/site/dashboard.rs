@@ -178,7 +178,7 @@ fn person(words: &DashboardWords) -> Markup {
     }
 }
 
-/// The views of the page. Their addresses name no element, so that choosing one does not scroll.
+/// The page's views. Their fragments aren't IDs of elements, so that opening one doesn't scroll.
 fn views(words: &DashboardWords) -> Markup {
     html! {
         nav id="views" class="views" aria-label=(words.views) {

@@ -1,4 +1,4 @@
-//! `/site/features`: what the bot can do, from the operator's Markdown file.
+//! `/site/features`: the operator's page about the bot, written in Markdown.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ const LARGEST_KILOBYTES: u64 = 64;
 
 /// The operator's text.
 pub(super) struct Features {
-    /// The heading at its beginning, if it has one.
+    /// The heading at the start, if there is one.
     title: Option<String>,
     text: String,
 }
@@ -30,7 +30,7 @@ impl Features {
     }
 }
 
-/// The page; empty if there is no text for it, where there is no route either.
+/// Empty without a text; the page has no route then.
 pub fn page(site: &Site, language: Language) -> String {
     let Some(features) = &site.features else { return String::new() };
     let title = features.title.as_deref().unwrap_or(language.words().shared.features);

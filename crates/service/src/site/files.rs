@@ -1,4 +1,4 @@
-//! Files that the operator names: pictures, a style sheet, a page. They are read once, at the start.
+//! Files named in the configuration: pictures, a style sheet, a page. They are read once, at startup.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 pub enum SiteFileError {
     #[error("{setting}: {path} cannot be read: {problem}; correct the path, or let the service's user read it")]
     Unreadable { setting: &'static str, path: PathBuf, problem: std::io::Error },
-    #[error("{setting}: {path} has more than {kilobytes} KB: make it smaller")]
+    #[error("{setting}: {path} is larger than {kilobytes} KB: make it smaller")]
     TooLarge { setting: &'static str, path: PathBuf, kilobytes: u64 },
-    /// Another kind of picture, or none.
-    #[error("{setting}: {path} is no {kinds}: save it as one of these")]
+    /// A different type, or not a picture at all.
+    #[error("{setting}: {path} isn't a {kinds} file: save it as one of these")]
     NotAPicture { setting: &'static str, path: PathBuf, kinds: &'static str },
-    #[error("site.preview: {path} has {width} × {height} pixels: make it 1200 × 630, which is what chat apps show")]
+    #[error("site.preview: {path} is {width} × {height} pixels: make it 1200 × 630, the size that chat apps show")]
     PreviewSize { path: PathBuf, width: u32, height: u32 },
-    #[error("{setting}: {path} is no text in UTF-8: save it as that")]
+    #[error("{setting}: {path} isn't UTF-8 text: save it as UTF-8")]
     NotText { setting: &'static str, path: PathBuf },
 }
 
 impl SiteFileError {
-    /// Whether it is about a picture.
+    /// Whether the file should be a picture.
     pub fn is_picture(&self) -> bool {
         let (Self::Unreadable { setting, .. } | Self::TooLarge { setting, .. } | Self::NotText { setting, .. }) = self
         else {
@@ -31,7 +31,7 @@ impl SiteFileError {
     }
 }
 
-/// The content of a file with at most this many kilobytes.
+/// Reads a file, unless it's larger than this.
 pub(super) fn read(setting: &'static str, path: &Path, kilobytes: u64) -> Result<Vec<u8>, SiteFileError> {
     let largest = kilobytes * 1024;
     let mut bytes = Vec::new();
@@ -43,7 +43,7 @@ pub(super) fn read(setting: &'static str, path: &Path, kilobytes: u64) -> Result
     Ok(bytes)
 }
 
-/// The same for a text.
+/// Reads a text file.
 pub(super) fn read_text(setting: &'static str, path: &Path, kilobytes: u64) -> Result<String, SiteFileError> {
     let bytes = read(setting, path, kilobytes)?;
     String::from_utf8(bytes).map_err(|_| SiteFileError::NotText { setting, path: path.to_owned() })

@@ -23,7 +23,7 @@ impl Language {
         }
     }
 
-    /// Its own name.
+    /// The language's name in itself.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::English => "English",

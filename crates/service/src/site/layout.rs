@@ -93,7 +93,7 @@ impl PageFrame<'_> {
         .into_string()
     }
 
-    /// The colour of a browser's frame: the operator's, else that of the navigation.
+    /// The colour of the browser's own bars: the operator's, or that of the navigation.
     fn theme_colour(&self) -> Markup {
         html! {
             @if let Some(accent) = &self.site.config.accent {
@@ -105,7 +105,7 @@ impl PageFrame<'_> {
         }
     }
 
-    /// The picture for chat apps, which need its whole address.
+    /// The picture for chat apps, which need an absolute address.
     fn preview(&self) -> Markup {
         let site = self.site;
         let path = if site.preview.is_some() { "/site/preview".to_owned() } else { site.bitmap_path() };
@@ -210,7 +210,7 @@ impl PageFrame<'_> {
         }
     }
 
-    /// Other languages, which the service remembers in a cookie, and themes, which the browser remembers.
+    /// Lets visitors choose a language, stored in a cookie, and a theme, stored in the browser.
     fn switches(&self) -> Markup {
         let words = &self.words().shared;
         let page = self.site.path(self.path());

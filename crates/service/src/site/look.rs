@@ -1,4 +1,4 @@
-//! The operator's own look: colours made from one accent colour, and their own style sheet. Both are one file.
+//! The operator's own look: colours derived from one accent colour, then their style sheet, served as one file.
 
 use std::fmt::Write as _;
 
@@ -17,20 +17,20 @@ const LIGHT_PAGE: Rgb = [0xf6, 0xf7, 0xfb];
 const DARK_PAGE: Rgb = [0x12, 0x14, 0x1a];
 const BLACK: Rgb = [0, 0, 0];
 const WHITE: Rgb = [255, 255, 255];
-/// The least contrast of a button's area to the card that it is on, so that it looks like one.
+/// The minimum contrast between a button and the card it is on, so that the button is visible.
 const VISIBLE: f64 = 1.25;
 
 /// The operator's style sheet, ready to send.
 pub(super) struct Look {
-    /// The last part of its address, which holds a hash.
+    /// The last part of its address, which contains a hash.
     pub(super) file: String,
     pub(super) body: CompressibleBody,
 }
 
 impl Look {
-    /// `None` if the look is the service's own.
+    /// `None` if the operator changes nothing.
     pub(super) fn read(config: &SiteConfig) -> Result<Option<Self>, SiteFileError> {
-        let mut sheet = config.accent.as_deref().and_then(parse).map(accent_rule).unwrap_or_default();
+        let mut sheet = config.accent.as_deref().and_then(parse).map(accent_rules).unwrap_or_default();
         if let Some(path) = &config.style {
             sheet.push_str(&files::read_text(SETTING, path, LARGEST_KILOBYTES)?);
         }
@@ -48,11 +48,11 @@ impl Look {
 
 /// The colours of one theme.
 struct AccentColours {
-    /// Of links and marks, readable on every background.
+    /// For links and marks, readable on every background.
     text: Rgb,
-    /// Behind what is chosen.
+    /// The background of selected items.
     soft: Rgb,
-    /// Of buttons, and of the text on them.
+    /// For buttons, and for the text on them.
     fill: Rgb,
     ink: Rgb,
 }
@@ -62,7 +62,7 @@ impl AccentColours {
         let soft = mix(card, accent, soft_share);
         let is_readable = |candidate: &Rgb| [card, page, soft].iter().all(|on| contrast(*candidate, *on) >= CONTRAST);
         let text = (0..=20).map(|share| mix(accent, towards, share)).find(is_readable).unwrap_or(towards);
-        // The accent itself, unless it vanishes on the card.
+        // The accent itself, unless it's invisible on the card.
         let fill = if contrast(accent, card) >= VISIBLE { accent } else { text };
         let ink = if contrast(WHITE, fill) >= CONTRAST { WHITE } else { BLACK };
         Self { text, soft, fill, ink }
@@ -76,15 +76,17 @@ fn colours(accent: Rgb) -> [AccentColours; 2] {
     ]
 }
 
-fn accent_rule(accent: Rgb) -> String {
-    let [light, dark] = colours(accent);
-    let both = |of: fn(&AccentColours) -> Rgb| format!("light-dark({},{})", hex(of(&light)), hex(of(&dark)));
+/// The rules for both themes, laid out like the colours in `assets/style.css`.
+fn accent_rules(accent: Rgb) -> String {
+    let [light, dark] = colours(accent).map(|colours| {
+        let AccentColours { text, soft, fill, ink } = colours;
+        let [text, soft, fill, ink] = [text, soft, fill, ink].map(hex);
+        format!("{{--accent:{text};--accent-soft:{soft};--accent-fill:{fill};--accent-ink:{ink}}}")
+    });
     format!(
-        ":root{{--accent:{};--accent-soft:{};--accent-fill:{};--accent-ink:{}}}\n",
-        both(|colours| colours.text),
-        both(|colours| colours.soft),
-        both(|colours| colours.fill),
-        both(|colours| colours.ink),
+        ":where(:root){light}\n\
+         @media screen and (prefers-color-scheme:dark){{:where(:root:not([data-theme=\"light\"])){dark}}}\n\
+         @media screen{{:where(:root[data-theme=\"dark\"]){dark}}}\n"
     )
 }
 
@@ -109,6 +111,25 @@ mod tests {
                 assert!(contrast(theme.fill, card) >= VISIBLE, "a button of {} vanishes", hex(theme.fill));
             }
         }
-        assert_eq!(colours([0x42, 0x50, 0xc9])[0].text, [0x42, 0x50, 0xc9], "what can be read stays as it is");
+        assert_eq!(colours([0x42, 0x50, 0xc9])[0].text, [0x42, 0x50, 0xc9], "a readable colour stays as it is");
+    }
+
+    #[test]
+    fn the_dark_theme_has_the_same_colours_whether_chosen_or_preferred_and_older_browsers_know_them() {
+        let sheet = include_str!("assets/style.css");
+        let colours_after = |selector: &str| {
+            let (_, rest) = sheet.split_once(selector).unwrap();
+            rest.split_once('}').unwrap().0
+        };
+        let light = colours_after(":where(:root) {");
+        let dark = colours_after(":where(:root:not([data-theme=\"light\"])) {");
+        assert_eq!(dark, colours_after(":where(:root[data-theme=\"dark\"]) {"));
+        for (colours, card, page) in [(light, LIGHT_CARD, LIGHT_PAGE), (dark, DARK_CARD, DARK_PAGE)] {
+            assert!(colours.contains(&format!("--card: {};", hex(card))), "{colours}");
+            assert!(colours.contains(&format!("--page: {};", hex(page))), "{colours}");
+        }
+        for sheet in [sheet, &accent_rules([0xff, 0xd4, 0])] {
+            assert!(!sheet.contains("light-dark("), "browsers from before 2024 would show no colour at all");
+        }
     }
 }

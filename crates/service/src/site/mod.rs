@@ -55,7 +55,7 @@ pub struct Site {
     preview: Option<Icon>,
     look: Option<Look>,
     features: Option<Features>,
-    /// `Link` of `GET /`, which names the home page; `None` if there is none.
+    /// The `Link` header of `GET /`, which points to the home page; `None` without a site.
     link: Option<HeaderValue>,
     /// The Content-Security-Policy of pages.
     policy: String,
@@ -100,46 +100,46 @@ impl Site {
         self.icon.as_ref().map(|icon| (icon.media_type, &icon.body))
     }
 
-    /// The same, or else our own.
+    /// The same, or our own by default.
     pub fn favicon(&self) -> (&'static str, &TaggedBody) {
         static DEFAULT: LazyLock<TaggedBody> = LazyLock::new(|| TaggedBody::new(Bytes::from_static(assets::ICON)));
         self.icon().unwrap_or_else(|| ("image/png", &*DEFAULT))
     }
 
-    /// The same for what chat apps show.
+    /// The picture for chat apps.
     pub fn preview(&self) -> Option<(&'static str, &TaggedBody)> {
         self.preview.as_ref().map(|preview| (preview.media_type, &preview.body))
     }
 
-    /// Shows the demonstration's preview, unless the operator has their own pictures.
+    /// Uses the demo's preview, unless there is a picture in the configuration.
     pub fn use_demo_preview(&mut self) {
         if self.preview.is_none() && self.icon.is_none() {
             self.preview = Some(preview::demo());
         }
     }
 
-    /// The operator's style sheet, if this is the last part of its address.
+    /// The operator's style sheet, if this is its file name.
     pub fn look(&self, file: &str) -> Option<&CompressibleBody> {
         self.look.as_ref().filter(|look| look.file == file).map(|look| &look.body)
     }
 
-    /// Whether there is a page about the bot's features.
+    /// Whether `/site/features` exists.
     pub fn has_features(&self) -> bool {
         self.features.is_some()
     }
 
-    /// `Link` of `GET /`: a browser, or a person with `curl`, finds the pages by it.
+    /// The `Link` header of `GET /`, for people who find the API first.
     pub fn link(&self) -> Option<&HeaderValue> {
         self.link.as_ref()
     }
 
-    /// What crawlers may read: the pages, not the API.
+    /// `/robots.txt`: crawlers may read the pages, but not the API.
     pub fn robots(&self) -> String {
         let allowed = ["/site/", "/docs", "/badge/"].map(|path| format!("Allow: {}\n", self.path(path))).concat();
         format!("User-agent: *\n{allowed}Disallow: {}\n", self.path("/"))
     }
 
-    /// The path of a picture of the bot that is no SVG, for those that show none.
+    /// The path of the bot's picture as a bitmap, for apps that can't show SVG.
     fn bitmap_path(&self) -> String {
         if self.icon.is_some() { "/site/icon".to_owned() } else { assets::path("icon.png") }
     }

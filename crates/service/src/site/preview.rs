@@ -1,4 +1,4 @@
-//! The picture that chat apps show beside a link: PNG or JPEG, 1200 × 630 pixels.
+//! The picture that chat apps show with a link: PNG or JPEG, 1200 × 630 pixels.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ pub(super) fn demo() -> Icon {
 /// Width and height of a PNG or JPEG.
 fn size(bytes: &[u8]) -> Option<(u32, u32)> {
     if let Some(header) = bytes.strip_prefix(b"\x89PNG\r\n\x1a\n") {
-        // The first chunk: its length, its name, and then both.
+        // The first chunk: length, name, width, height.
         let sides = header.strip_prefix(b"\0\0\0\x0dIHDR")?;
         return Some((big_endian(sides.get(..4)?), big_endian(sides.get(4..8)?)));
     }
@@ -46,9 +46,9 @@ fn jpeg_size(mut segments: &[u8]) -> Option<(u32, u32)> {
     loop {
         let [0xff, marker, rest @ ..] = segments else { return None };
         match marker {
-            // Filling before a marker.
+            // Padding before a marker.
             0xff => segments = &segments[1..],
-            // A frame header; 0xc4, 0xc8 and 0xcc are other things.
+            // A frame header; 0xc4, 0xc8 and 0xcc are something else.
             0xc0..=0xcf if !matches!(marker, 0xc4 | 0xc8 | 0xcc) => {
                 // Length, precision, height, width.
                 return Some((big_endian(rest.get(5..7)?), big_endian(rest.get(3..5)?)));

@@ -28,7 +28,7 @@ fn readable(colour: Rgb, (background, ink): (Rgb, Rgb)) -> Rgb {
     mixed.find(|candidate| contrast(*candidate, background) >= CONTRAST).unwrap_or(ink)
 }
 
-/// A colour with so many twentieths of another.
+/// Mixes in another colour, with a share in twentieths.
 pub(super) fn mix(colour: Rgb, other: Rgb, share: u16) -> Rgb {
     std::array::from_fn(|index| {
         let sum = u16::from(colour[index]) * (20 - share) + u16::from(other[index]) * share;

@@ -73,7 +73,7 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
         let address = listeners.addresses().iter().find_map(ListenAddress::tcp).context("nothing to listen on")?;
         let service = format!("http://{address}{}", config.http.base_path);
         register_dashboard(&mut config, address);
-        // Links in previews and in the feed of incidents are whole addresses.
+        // Link previews and the incident feed need absolute addresses.
         config.site.url.get_or_insert_with(|| service.clone());
         let sandbox = Sandbox::start(
             socket,

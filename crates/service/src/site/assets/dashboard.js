@@ -202,7 +202,7 @@ companion.onSession((session) => {
 
 // --- Views -------------------------------------------------------------------------------------------------------------------
 
-/** Shows the view that the address names, or the first. Back and forward work, and so does a link to one. */
+/** Shows the view in the address, or the first. Back, forward and links to a view work. */
 function showView() {
   const links = [...element("views").querySelectorAll("a")].filter((link) => !link.parentElement.hidden);
   const chosen = links.find((link) => link.hash === location.hash) ?? links[0];
@@ -216,20 +216,20 @@ addEventListener("hashchange", showView);
 
 // --- Servers -----------------------------------------------------------------------------------------------------------------
 
-// What one can do there decides the order; the service's own order decides the rest.
+// Servers where the user can do the most come first. Otherwise, the service's order stays.
 const RANKS = ["Owner", "Manager", "Administrator", "Moderator", undefined];
 const rank = (guild) => RANKS.indexOf(guild.role ?? undefined);
-const byRank = (guilds) => guilds.toSorted((a, b) => rank(a) - rank(b));
+const byRank = (guilds) => [...guilds].sort((a, b) => rank(a) - rank(b));
 
-/** The name of a server, which leads to where the operator lets people manage it. */
+/** A server's name, linked to the page where people manage it if there is one. */
 function nameOf(guild, manage = undefined) {
   const name = make("bdi", {}, guild.name);
-  const address = manage?.replace("{guild}", encodeURIComponent(guild.id));
+  const address = manage?.replaceAll("{guild}", encodeURIComponent(guild.id));
   return make("strong", { class: "name clamp" }, address ? make("a", { class: "whole-card", href: address }, name) : name);
 }
 const roleOf = (guild) => words.roles[guild.role ?? "Member"];
 
-/** The permission keys that are `true`: all 20 are always there. Some tell about the server or the person instead. */
+/** The permission keys that are `true`; all 20 are always there. Some describe the server or the person instead. */
 const keysOf = (guild) => Object.keys(guild.permissions).filter((key) => guild.permissions[key]);
 const isFact = (key) => words.serverFacts.includes(key) || words.personFacts.includes(key);
 const meanings = (list, keys) => make("ul", { class: list }, ...keys.map((key) => make("li", {}, words.permissionNames[key] ?? key)));
@@ -271,11 +271,11 @@ function invitableEntry(guild) {
 const plain = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLocaleLowerCase(language).trim();
 const isMatch = (guild, text) => guild.id === text.trim() || plain(guild.name).includes(plain(text));
 
-/** How many servers a list shows at first, and how many more a click adds: a phone's page must not become 150 cards long. */
+/** How many servers a list shows at first, and how many more per click, so that 150 servers don't fill 150 screens of a phone. */
 const STEP = 24;
 const shown = { servers: STEP, invitable: STEP };
 
-/** Shows the first entries of a list, of those that are found, and a button for more. */
+/** Shows the first matching entries of a list, and a button for more. */
 function showSome(id, found = () => true) {
   const entries = [...element(id).children];
   const matching = entries.filter((entry) => found(entry.dataset.id));
@@ -289,7 +289,7 @@ function showMore(id, again) {
   const last = [...element(id).children].findLast((entry) => !entry.hidden);
   shown[id] += STEP;
   again();
-  // A keyboard goes on at the first new one.
+  // Keyboard users continue at the first new entry.
   let next = last?.nextElementSibling;
   while (next?.hidden) next = next.nextElementSibling;
   next?.querySelector("a, button, summary")?.focus();
@@ -308,7 +308,7 @@ function showMatches() {
   if (element("matches").textContent !== matches) element("matches").textContent = matches;
 }
 
-/** What the keys say about the person, in whichever server. */
+/** Shows what the keys say about the person, whatever the server. */
 function showPersonFacts(guilds) {
   const keys = new Set(guilds.flatMap(keysOf));
   const facts = words.personFacts.filter((key) => keys.has(key)).map((key) => make("li", { class: "chip" }, words.permissionNames[key] ?? key));

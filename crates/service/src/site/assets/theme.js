@@ -1,4 +1,4 @@
-// The theme that the visitor has chosen, before the first paint; without a choice, the system's. The switch is in the footer.
+// Applies the visitor's theme before the first paint. Without a choice, the system decides. The switch is in the footer.
 (() => {
   const KEY = "bot-companion-theme";
   const root = document.documentElement;
@@ -8,7 +8,7 @@
     try {
       chosen = localStorage.getItem(KEY) ?? "";
     } catch {
-      // Storage may be off: then a choice lasts as long as the page.
+      // Without storage, a choice lasts as long as the page.
     }
   };
   read();

@@ -36,7 +36,7 @@ impl TextStyle {
         }
     }
 
-    /// For a text of the operator, which names no operations and no documents of ours.
+    /// For the operator's text, which doesn't refer to our operations or documents.
     pub(super) fn of_operator() -> Self {
         Self { operations: BTreeMap::new(), documents: Vec::new(), lang: None }
     }

@@ -21,7 +21,7 @@ pub(in crate::site) struct DashboardWords {
     pub(in crate::site) sign_in_privacy: &'static str,
     pub(in crate::site) you: &'static str,
     pub(in crate::site) sign_out: &'static str,
-    /// The name of the navigation between the page's views.
+    /// The accessible name of the navigation between the page's views.
     pub(in crate::site) views: &'static str,
     pub(in crate::site) servers: &'static str,
     pub(in crate::site) search: &'static str,
@@ -37,7 +37,7 @@ pub(in crate::site) struct DashboardWords {
     pub(in crate::site) missing_label: &'static str,
     pub(in crate::site) missing_ask: &'static str,
     pub(in crate::site) sessions: &'static str,
-    /// In the navigation, where there is little room.
+    /// The short form, for the navigation.
     pub(in crate::site) sessions_short: &'static str,
     pub(in crate::site) sessions_what: &'static str,
     pub(in crate::site) sign_out_everywhere: &'static str,
@@ -68,7 +68,7 @@ pub(in crate::site) struct DashboardScriptWords {
     permissions: &'static str,
     about_server: &'static str,
     servers: PluralWords,
-    /// The button at the end of a list that is not shown whole.
+    /// The button below a list that shows only its first entries.
     show_more: PluralWords,
     matches: &'static str,
     list_read: &'static str,

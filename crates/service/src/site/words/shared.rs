@@ -17,7 +17,7 @@ pub(in crate::site) struct SharedWords {
     pub(in crate::site) links: &'static str,
     pub(in crate::site) language: &'static str,
     pub(in crate::site) theme: &'static str,
-    /// The system's theme, light, dark.
+    /// System, light, dark.
     pub(in crate::site) themes: [&'static str; 3],
     pub(in crate::site) made_with: &'static str,
     pub(in crate::site) up: &'static str,
