@@ -49,6 +49,8 @@ for (const brand of BRANDS) {
     await navigation.getByRole("link", { name: "Features" }).click();
     await page.getByRole("heading", { level: 1, name: "What Moss does" }).waitFor();
     await page.getByRole("row", { name: /\/water/ }).waitFor();
+    const { width } = await page.getByRole("article").boundingBox();
+    assert.ok(width > 600, `the text is ${width} pixels wide`);
   });
 
   visit(`${brand}'s servers link to where people manage them, if there is such a page`, async (arrive) => {

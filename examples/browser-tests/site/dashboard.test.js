@@ -94,7 +94,7 @@ function ownTests(visit) {
     await ask("harbour");
     await page.getByText("Harbour City Roleplay is in your list").waitFor();
     await ask("Nowhere");
-    await page.getByText("You aren't in it with this account").waitFor();
+    await page.getByText("This account isn't a member of that server").waitFor();
   });
 
   visit("a session that is ended from another browser ends there", async (arrive) => {
@@ -158,6 +158,11 @@ function ownTests(visit) {
       return Object.values(Object.groupBy(boxes, ([top]) => top)).map((row) => new Set(row.map(([, each]) => each)).size);
     });
     assert.deepEqual(rows.filter((heights) => heights !== 1), [], "cards in a row have the same height");
+    const [first, second] = [0, 1].map((index) => page.locator("#servers > li").nth(index));
+    const { height: before } = await second.boundingBox();
+    await first.getByText("Your permissions").click();
+    await first.getByRole("list").first().waitFor();
+    assert.equal((await second.boundingBox()).height, before, "opening one card doesn't stretch its neighbours");
   });
 
   visit("the sign-in card is in the middle", async (arrive) => {

@@ -44,7 +44,7 @@ pub fn page(site: &Site, language: Language) -> String {
         live: "",
     };
     frame.page(&html! {
-        div class="wide reference" {
+        div class="wide reference single" {
             article class="document features" {
                 h1 { (title) }
                 (markdown(&features.text))

@@ -6,6 +6,7 @@ pub(super) mod dashboard;
 pub(super) mod de;
 pub(super) mod en;
 pub(super) mod home;
+mod permissions;
 pub(super) mod reference;
 pub(super) mod shared;
 pub(super) mod status;
