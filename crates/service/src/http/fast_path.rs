@@ -88,7 +88,7 @@ pub(super) fn try_respond(
         HotPath::Status => {
             let latencies = || status::latencies(app, context, headers.sent_epoch);
             let body = app.views.status.cached(context.time, latencies)?;
-            Some(HotBody { link: app.site.link().cloned(), ..HotBody::fixed(body) })
+            Some(HotBody { links_to_site: true, ..HotBody::fixed(body) })
         }
         HotPath::Team => team::try_respond(app, headers),
         HotPath::Feedback => app.views.feedback.cached(context.seed).map(HotBody::fixed),
