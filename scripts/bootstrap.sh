@@ -130,6 +130,7 @@ sum() { { node --version && cat "$@"; } | sha256sum | cut -c 1-16; }
 copy_browser_tests() {
     copy="$target/web-examples"
     copy_folder examples/browser-tests
+    copy_folder examples/brands
     once install "$(sum examples/browser-tests/package*.json)" examples/browser-tests npm ci --silent
 }
 

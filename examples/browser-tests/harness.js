@@ -108,13 +108,18 @@ export async function makeFolder() {
 
 /** `bot-companion dev` with our own redirect URLs. */
 export class Service {
-  static async start(...redirectUris) {
+  static start(...redirectUris) {
+    return Service.startWith({}, ...redirectUris);
+  }
+
+  /** The same with these variables. */
+  static async startWith(variables, ...redirectUris) {
     const folder = await makeFolder();
     const args = ["dev", "--json", "--listen", "127.0.0.1:0", "--data", folder, "--no-limits"];
     for (const uri of redirectUris) args.push("--redirect-uri", uri);
     // The line is printed once the demo bot has sent its guilds, between log lines.
     const line = /^\{"admin".*\}$/m;
-    const program = await startProgram(process.env.BOT_COMPANION, args, {}, (output) => line.test(output));
+    const program = await startProgram(process.env.BOT_COMPANION, args, { env: { ...process.env, ...variables } }, (output) => line.test(output));
     return new Service(folder, JSON.parse(program.output().match(line)[0]));
   }
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { HARBOUR, until } from "../harness.js";
 import { drive } from "../scenarios.js";
-import { DASHBOARD, THEMES, WIDTHS, arriveOnSite, axe, choose, fitsWindow, isSignedIn, person, signIn, signInButton, startSite } from "./site.js";
+import { DASHBOARD, LANGUAGES, THEMES, WIDTHS, arriveOnSite, axe, choose, fitsWindow, isSignedIn, person, signIn, signInButton, startSite, tooSmall } from "./site.js";
 
 const servers = (page) => page.getByRole("list", { name: "Your servers" });
 const shownServers = async (page) => {
@@ -11,7 +11,19 @@ const shownServers = async (page) => {
   return names;
 };
 
+const RANKS = ["Owner", "Manager", "Administrator", "Moderator", undefined];
+/** Servers where the user can do the most come first. */
+const sorted = (guilds) => guilds.toSorted((a, b) => RANKS.indexOf(a.role ?? undefined) - RANKS.indexOf(b.role ?? undefined));
+const view = (page, name) => page.getByRole("navigation", { name: "Dashboard" }).getByRole("link", { name }).click();
+const more = (page) => page.getByRole("button", { name: /^Show \d+ more/ });
+async function showAll(page) {
+  while (await more(page).isVisible()) await more(page).click();
+}
+
 const differences = {
+  sorted,
+  showAll,
+  toSessions: (page) => view(page, "Sessions"),
   path: DASHBOARD,
   callback: DASHBOARD,
   person,
@@ -21,9 +33,9 @@ const differences = {
   strangersCallback: (page) => page.getByRole("status").filter({ hasText: "nothing has changed" }),
 };
 
-drive("site", startSite, more, differences);
+drive("site", startSite, ownTests, differences);
 
-function more(visit) {
+function ownTests(visit) {
   visit("a sign-in that is clicked twice, and a callback that is opened twice, make one session", async (arrive, service) => {
     const own = await service.as("member");
     const before = (await own.get("/sessions")).length;
@@ -41,10 +53,10 @@ function more(visit) {
   });
 
   visit("the collector searches among 200 servers", async (arrive, service) => {
-    const guilds = await (await service.as("collector")).get("/guilds");
+    const guilds = sorted(await (await service.as("collector")).get("/guilds"));
     const page = await (await arriveOnSite(arrive)).open(DASHBOARD);
     await signIn(page, "collector");
-    await servers(page).getByText(guilds.at(-1).name, { exact: true }).waitFor();
+    await servers(page).getByText(guilds[0].name, { exact: true }).waitFor();
     const search = page.getByRole("searchbox", { name: "Search your servers" });
     await search.fill("harbor SOCIETY");
     const expected = guilds.map(({ name }) => name).filter((name) => name.includes("Harbor Society"));
@@ -66,7 +78,12 @@ function more(visit) {
     await harbour.getByText("Premium", { exact: true }).waitFor();
     await harbour.getByText("Your permissions").click();
     await harbour.getByText("Manage this server").waitFor();
+    assert.equal(await harbour.locator(".permissions").getByText(/set up|premium|linked/).count(), 0, "facts aren't permissions");
+    await harbour.locator(".server-facts").getByText("The bot is set up here").waitFor();
+    await view(page, /Add the bot/);
     await page.getByRole("list", { name: "Add the bot" }).getByText("The Quiet Library").waitFor();
+    await page.goBack();
+    await harbour.waitFor();
     const missing = page.getByRole("textbox", { name: "Server name or ID" });
     const ask = async (name) => {
       await missing.fill(name);
@@ -86,6 +103,7 @@ function more(visit) {
       await signIn(page, "moderator");
       await isSignedIn(page);
     }
+    await view(here, "Sessions");
     const sessions = here.getByRole("list", { name: "Where you're signed in" });
     await sessions.getByText("This session").waitFor();
     await sessions.getByRole("button", { name: "Sign out: Chrome on Linux" }).click();
@@ -94,24 +112,64 @@ function more(visit) {
     await isSignedIn(here);
   });
 
-  visit("axe finds nothing on the dashboard of somebody who is signed in, and it fits", async (arrive) => {
-    for (const name of ["owner", "newcomer"]) {
-      const page = await (await arriveOnSite(arrive, { bypassCSP: true, reducedMotion: "reduce" })).open(DASHBOARD);
-      await signIn(page, name);
-      await isSignedIn(page);
-      await (name === "owner" ? servers(page).getByText(HARBOUR.name) : page.getByText(differences.noServers)).waitFor();
-      for (const summary of await page.locator("summary").all()) await summary.click();
-      const found = [];
-      for (const width of WIDTHS) {
-        await page.setViewportSize({ width, height: 800 });
-        await fitsWindow(page, `${name}'s dashboard at ${width}`);
-        for (const colorScheme of THEMES) {
-          await page.emulateMedia({ colorScheme });
-          found.push(...(await axe(page)).map((line) => `${name} ${width} ${colorScheme}: ${line}`));
+  for (const locale of LANGUAGES) {
+    visit(`axe finds nothing on the dashboard of a signed-in user, and it fits, in ${locale}`, async (arrive) => {
+      for (const name of ["owner", "newcomer"]) {
+        const visitor = await arriveOnSite(arrive, { bypassCSP: true, reducedMotion: "reduce", locale });
+        const page = await visitor.open(DASHBOARD);
+        await page.locator("#sign-in").click();
+        await choose(page, name);
+        await page.locator(name === "owner" ? "#servers > li" : "#no-servers").first().waitFor();
+        const found = [];
+        for (const link of await page.locator("#views a").filter({ visible: true }).all()) {
+          await link.click();
+          for (const summary of await page.locator("main summary").filter({ visible: true }).all()) await summary.click();
+          const label = await link.textContent();
+          for (const width of WIDTHS) {
+            await page.setViewportSize({ width, height: 800 });
+            await fitsWindow(page, `${name}'s dashboard at ${width}`);
+            found.push(...(await tooSmall(page)).map((line) => `${name} ${label} ${width}: ${line}`));
+            for (const colorScheme of THEMES) {
+              await page.emulateMedia({ colorScheme });
+              found.push(...(await axe(page)).map((line) => `${name} ${label} ${width} ${colorScheme}: ${line}`));
+            }
+          }
         }
+        assert.deepEqual(found, []);
       }
-      assert.deepEqual(found, []);
-    }
+    });
+  }
+
+  visit("200 servers on a phone: a few screens, the most important first, cards of equal height", async (arrive, service) => {
+    const guilds = sorted(await (await service.as("collector")).get("/guilds"));
+    const page = await (await arriveOnSite(arrive, { viewport: { width: 360, height: 800 } })).open(DASHBOARD);
+    await signIn(page, "collector");
+    await servers(page).getByText(guilds[0].name, { exact: true }).waitFor();
+    const height = await page.evaluate(() => document.documentElement.scrollHeight);
+    assert.ok(height < 6_000, `the page is ${height} pixels long`);
+    assert.deepEqual(await shownServers(page), guilds.slice(0, 24).map(({ name }) => name));
+    await more(page).click();
+    await until("there are more", async () => (await shownServers(page)).length === 48);
+    const focused = await page.evaluate(() => document.activeElement.closest("li")?.querySelector("strong").textContent);
+    assert.equal(focused, guilds[24].name, "keyboard users continue at the first new server");
+    await page.setViewportSize({ width: 1440, height: 800 });
+    const rows = await servers(page).getByRole("listitem").evaluateAll((cards) => {
+      const boxes = cards.map((card) => card.getBoundingClientRect()).map(({ top, height }) => [Math.round(top), Math.round(height)]);
+      return Object.values(Object.groupBy(boxes, ([top]) => top)).map((row) => new Set(row.map(([, each]) => each)).size);
+    });
+    assert.deepEqual(rows.filter((heights) => heights !== 1), [], "cards in a row have the same height");
+    const [first, second] = [0, 1].map((index) => page.locator("#servers > li").nth(index));
+    const { height: before } = await second.boundingBox();
+    await first.getByText("Your permissions").click();
+    await first.getByRole("list").first().waitFor();
+    assert.equal((await second.boundingBox()).height, before, "opening one card doesn't stretch its neighbours");
+  });
+
+  visit("the sign-in card is in the middle", async (arrive) => {
+    const page = await (await arriveOnSite(arrive, { viewport: { width: 1440, height: 900 } })).open(DASHBOARD);
+    await signInButton(page).waitFor();
+    const { x, width } = await page.locator("#signed-out").boundingBox();
+    assert.ok(Math.abs(x + width / 2 - (await page.evaluate(() => document.documentElement.clientWidth)) / 2) < 2, `${x} ${width}`);
   });
 
   visit("the dashboard speaks German", async (arrive) => {

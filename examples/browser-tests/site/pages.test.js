@@ -1,6 +1,6 @@
 // Requirements for every page of the site.
 import assert from "node:assert/strict";
-import { THEMES, DASHBOARD, DOCS, FEED, HOME, PAGES, STATUS, WIDTHS, arriveOnSite, axe, fitsWindow, onSite, openWhole } from "./site.js";
+import { LANGUAGES, THEMES, DASHBOARD, DOCS, FEED, HOME, PAGES, STATUS, WIDTHS, arriveOnSite, axe, fitsWindow, onSite, openWhole, tooSmall } from "./site.js";
 
 /** The maximum transfer size of a page with all its resources except images. */
 const LARGEST = 60_000;
@@ -9,16 +9,19 @@ const site = onSite();
 const { visit } = site;
 
 for (const [name, path] of Object.entries(PAGES)) {
-  visit(`axe finds nothing on ${name}, and it fits, in both themes at both widths`, async (arrive) => {
-    const visitor = await arriveOnSite(arrive, { bypassCSP: true, reducedMotion: "reduce" });
-    const page = await openWhole(visitor, path);
+  visit(`axe finds nothing on ${name}, and it fits, in both languages and themes at both widths`, async (arrive) => {
     const found = [];
-    for (const width of WIDTHS) {
-      await page.setViewportSize({ width, height: 800 });
-      await fitsWindow(page, `${name} at ${width}`);
-      for (const colorScheme of THEMES) {
-        await page.emulateMedia({ colorScheme });
-        found.push(...(await axe(page)).map((line) => `${width} ${colorScheme}: ${line}`));
+    for (const locale of LANGUAGES) {
+      const visitor = await arriveOnSite(arrive, { bypassCSP: true, reducedMotion: "reduce", locale });
+      const page = await openWhole(visitor, path);
+      assert.equal(await page.getAttribute("html", "lang"), locale);
+      for (const width of WIDTHS) {
+        await page.setViewportSize({ width, height: 800 });
+        await fitsWindow(page, `${name} in ${locale} at ${width}`);
+        for (const colorScheme of THEMES) {
+          await page.emulateMedia({ colorScheme });
+          found.push(...(await axe(page)).map((line) => `${locale} ${width} ${colorScheme}: ${line}`));
+        }
       }
     }
     assert.deepEqual(found, []);
@@ -40,6 +43,85 @@ for (const [name, path] of Object.entries(PAGES)) {
     assert.ok(sum <= LARGEST, `${name} takes ${sum} bytes`);
   });
 }
+
+for (const [name, path] of Object.entries(PAGES)) {
+  visit(`everything on ${name} is large enough for a finger`, async (arrive) => {
+    for (const locale of LANGUAGES) {
+      const visitor = await arriveOnSite(arrive, { viewport: { width: 360, height: 800 }, hasTouch: true, isMobile: true, locale });
+      assert.deepEqual(await tooSmall(await openWhole(visitor, path)), []);
+    }
+  });
+}
+
+for (const path of [STATUS, DOCS]) {
+  visit(`${path} can be printed: dark on white, unfolded, without controls`, async (arrive) => {
+    const page = await openWhole(await arriveOnSite(arrive, { colorScheme: "dark" }), path);
+    await page.emulateMedia({ media: "print", colorScheme: "dark" });
+    const [ink, paper] = await page.evaluate(() => {
+      const { color, backgroundColor } = getComputedStyle(document.body);
+      return [color, backgroundColor].map((each) => each.match(/\d+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0));
+    });
+    assert.ok(ink < 150 && paper === 765, `ink ${ink} on paper ${paper}`);
+    for (const clickable of ["nav", "button", "input", "select"]) {
+      assert.equal(await page.locator(clickable).filter({ visible: true }).count(), 0, `${clickable} is on paper`);
+    }
+    // The chart is printed, so its table isn't.
+    for (const folded of await page.locator("details > :not(summary)").all()) {
+      const isShown = await folded.evaluate((element) => element.closest(".contents, .chart") !== null || element.getBoundingClientRect().height > 0);
+      assert.ok(isShown, "what is folded on the screen is printed");
+    }
+    assert.ok((await page.pdf()).length > 10_000);
+  });
+}
+
+visit("visitors choose a language and a theme, and the site remembers both", async (arrive) => {
+  const visitor = await arriveOnSite(arrive, { colorScheme: "light" });
+  const page = await visitor.open(STATUS);
+  const isDark = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor === "rgb(18, 20, 26)");
+  await page.getByRole("link", { name: "Deutsch" }).click();
+  await page.getByRole("navigation", { name: "Seiten" }).getByRole("link", { name: "Start", exact: true }).waitFor();
+  assert.equal(new URL(page.url()).pathname + new URL(page.url()).search, STATUS, "the address stays the page's own");
+  assert.equal(await isDark(), false);
+  await page.getByRole("combobox", { name: "Design" }).selectOption("Dunkel");
+  assert.equal(await isDark(), true);
+  const home = await visitor.open(HOME);
+  assert.equal(await home.getAttribute("html", "lang"), "de");
+  assert.equal(await home.getAttribute("html", "data-theme"), "dark");
+  await home.getByRole("link", { name: "English" }).click();
+  await home.getByRole("combobox", { name: "Theme" }).selectOption("System");
+  await home.reload();
+  assert.equal(await home.getAttribute("html", "data-theme"), null);
+  assert.equal(await home.getAttribute("html", "lang"), "en");
+});
+
+visit("visitors can choose a language without JavaScript", async (arrive) => {
+  const page = await (await arriveOnSite(arrive, { javaScriptEnabled: false })).open(HOME);
+  await page.getByRole("link", { name: "Deutsch" }).click();
+  await page.getByRole("heading", { name: "Das Team" }).waitFor();
+  assert.equal(await page.getByRole("combobox").count(), 0, "controls that need a script are hidden");
+});
+
+visit("a link to the site has a preview that chat apps can show", async (arrive, service) => {
+  const page = await (await arriveOnSite(arrive)).open(STATUS);
+  const meta = (name) => page.locator(`meta[property="${name}"], meta[name="${name}"]`).first().getAttribute("content");
+  assert.equal(await meta("og:site_name"), "Lantern");
+  const image = await meta("og:image");
+  assert.ok(image.startsWith(`${service.url}/`), image);
+  const answer = await fetch(image);
+  assert.equal(answer.headers.get("content-type"), "image/png");
+  const size = await page.evaluate(async (address) => {
+    const picture = Object.assign(new Image(), { src: address });
+    await picture.decode();
+    return [picture.naturalWidth, picture.naturalHeight];
+  }, image);
+  assert.deepEqual(size, [1200, 630]);
+  assert.match(await meta("theme-color"), /^#[0-9a-f]{6}$/);
+  const touch = await page.locator("link[rel=apple-touch-icon]").getAttribute("href");
+  for (const path of [touch, "/favicon.ico"]) {
+    assert.equal((await fetch(service.url + path)).headers.get("content-type"), "image/png", path);
+  }
+  assert.match(await (await fetch(`${service.url}/robots.txt`)).text(), /^User-agent: \*\nAllow: \/site\/\n/);
+});
 
 visit("dark is dark, and light is light", async (arrive) => {
   const visitor = await arriveOnSite(arrive);

@@ -2,14 +2,16 @@
 //
 //   node screenshots.js FOLDER           all of them
 //   node screenshots.js --readme FOLDER  the two of the README
+//   node screenshots.js --brands FOLDER  one of each brand
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { Service, Visitor, launchBrowser } from "../harness.js";
+import { BRANDS, variablesOf } from "./brands.js";
 import { PAGES, THEMES, WIDTHS, signIn } from "./site.js";
 
 const args = process.argv.slice(2);
-const forReadme = args[0] === "--readme";
+const [kind] = args;
 const folder = args.at(-1);
 
 /** Images below the fold are loaded lazily, and a full-page screenshot doesn't scroll to them. */
@@ -23,7 +25,7 @@ async function loadPictures(page) {
 /** Signs in and waits for the list of servers. */
 async function openServers(page, person) {
   await signIn(page, person);
-  await page.getByText(/list was read/).waitFor();
+  await page.locator("#list-row").waitFor();
 }
 
 async function takeAll(browser, service) {
@@ -63,9 +65,21 @@ async function takeForReadme(browser, service) {
   await dashboard.screenshot({ path: join(folder, "site-dashboard.png"), caret: "hide" });
 }
 
+/** The home pages of the brands, one of them dark. */
+async function takeBrands(browser) {
+  for (const brand of BRANDS) {
+    const service = await Service.startWith(variablesOf(brand));
+    const colorScheme = brand === "arcade" ? "dark" : "light";
+    const visitor = await Visitor.arrive(browser, service.url, { reducedMotion: "reduce", viewport: { width: 1200, height: 750 }, colorScheme });
+    const home = await visitor.open(PAGES.home);
+    await loadPictures(home);
+    await home.screenshot({ path: join(folder, `brand-${brand}.png`) });
+  }
+}
+
 test(`screenshots in ${folder}`, { timeout: 600_000 }, async () => {
   await mkdir(folder, { recursive: true });
   const browser = await launchBrowser();
-  const service = await Service.start();
-  await (forReadme ? takeForReadme : takeAll)(browser, service);
+  if (kind === "--brands") return takeBrands(browser);
+  await (kind === "--readme" ? takeForReadme : takeAll)(browser, await Service.start());
 });

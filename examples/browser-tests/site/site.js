@@ -14,6 +14,7 @@ export const MISSING = "/site/no-such-page";
 /** Every page, by a name that can be used as a file name. */
 export const PAGES = { home: HOME, status: STATUS, dashboard: DASHBOARD, docs: DOCS, feed: FEED, error: MISSING };
 export const WIDTHS = [360, 1440];
+export const LANGUAGES = ["en", "de"];
 export const THEMES = ["light", "dark"];
 
 /** The service with its site. */
@@ -98,3 +99,25 @@ export async function axe(page) {
     );
   });
 }
+
+/**
+ * Controls that are smaller than 44 pixels, as lines. Links within a sentence are exempt, as in WCAG 2.5.5, and so is the skip link, which
+ * only keyboard users see.
+ */
+export const tooSmall = (page) =>
+  page.evaluate(() => {
+    const isInSentence = (element) => {
+      if (getComputedStyle(element).display !== "inline") return false;
+      const around = element.closest("p, li, td, th, dd, dt, h1, h2, h3, h4");
+      return around !== null && around.textContent.trim().length > element.textContent.trim().length + 3;
+    };
+    return [...document.querySelectorAll("a[href], button, input, select, textarea, summary")]
+      .filter((element) => element.checkVisibility({ visibilityProperty: true }) && !element.matches(".skip") && !isInSentence(element))
+      .flatMap((element) => {
+        // A link may cover its card.
+        const covered = element.matches(".whole-card") ? element.closest(".card") : element;
+        const { width, height } = covered.getBoundingClientRect();
+        const name = `${element.tagName.toLowerCase()} ${element.textContent.trim().slice(0, 40) || element.id}`;
+        return Math.min(width, height) < 43.9 ? [`${name}: ${Math.round(width)} × ${Math.round(height)}`] : [];
+      });
+  });

@@ -71,6 +71,7 @@ mod sign_in;
 mod site;
 mod site_dashboard;
 mod site_incidents;
+mod site_look;
 mod site_reference;
 mod site_status;
 mod snapshots;

@@ -82,7 +82,7 @@ async fn a_page_speaks_the_visitors_language() {
     let app = TestApp::start().await;
     let ask = async |accepted: &'static str| {
         let answer = app.anon().call(Method::GET, "/site/").header("Accept-Language", accepted).send().await;
-        assert_eq!(answer.header("vary"), "accept-encoding, accept-language");
+        assert_eq!(answer.header("vary"), "accept-encoding, accept-language, cookie");
         answer.text()
     };
     let (german, english) = (ask("de-AT,de;q=0.9").await, ask("fr").await);

@@ -65,7 +65,7 @@ async fn the_page_loads_only_what_is_ours_and_little_of_it() {
     assets.sort_unstable();
     assets.dedup();
     let names: Vec<_> = assets.iter().map(|path| path.split(['/', '.']).nth(3).unwrap()).collect();
-    assert_eq!(names, ["companion", "dashboard", "icon", "style", "tabs", "times"]);
+    assert_eq!(names, ["companion", "dashboard", "icon", "icon", "style", "tabs", "theme", "times"]);
     let mut size = 0;
     for path in ["/site/dashboard"].into_iter().chain(assets) {
         let call = app.anon().call(Method::GET, path).header("Host", "bot.example").header("Accept-Encoding", "gzip");
@@ -138,7 +138,10 @@ async fn the_page_speaks_german_too() {
         assert!(!text.contains(english), "{english}");
     }
     let missing = page(&app.anon(), "/site/dashboard", "elsewhere.example", "de").await.text();
-    assert!(missing.contains("Hier kannst du dich noch nicht anmelden") && !missing.contains("<script"), "{missing}");
+    assert!(
+        missing.contains("Hier kannst du dich noch nicht anmelden") && !missing.contains("<script type"),
+        "{missing}"
+    );
 }
 
 #[tokio::test]

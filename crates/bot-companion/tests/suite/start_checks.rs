@@ -89,15 +89,35 @@ async fn a_picture_of_no_use_is_found_before_the_start_and_no_restart_is_asked_f
     fs::write(at("large.png"), [&b"\x89PNG\r\n\x1a\n"[..], &vec![0; 256 * 1024]].concat()).unwrap();
     for (icon, part) in [
         (at("absent.png"), "cannot be read"),
-        (at("text.png"), "is no PNG, JPEG, WebP or GIF"),
-        (at("large.png"), "has more than 256 KB"),
-        ("/dev/zero".to_owned(), "has more than 256 KB"),
+        (at("text.png"), "isn't a PNG, JPEG, WebP or GIF file"),
+        (at("large.png"), "is larger than 256 KB"),
+        ("/dev/zero".to_owned(), "is larger than 256 KB"),
     ] {
         refuse(both(&config, &[("COMPANION_SITE_ICON", &icon)]), "picture", 78, part).await;
         let mut plain = command(&["check", "--config", config.to_str().unwrap()]);
         plain.env("COMPANION_SITE_ICON", &icon);
         let (code, text) = said(plain).await;
         assert!(code == 78 && text.contains(part), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn unusable_previews_style_sheets_and_texts_are_found_before_the_start() {
+    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let config = config_file(&folder, &provider, "");
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fs::write(at("small.png"), b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x40\0\0\0\x20\x08").unwrap();
+    fs::write(at("drawn.svg"), "<svg/>").unwrap();
+    fs::write(at("latin.css"), b"\xe9").unwrap();
+    for (variable, file, name, part) in [
+        ("COMPANION_SITE_PREVIEW", at("small.png"), "picture", "is 64 × 32 pixels: make it 1200 × 630"),
+        ("COMPANION_SITE_PREVIEW", at("drawn.svg"), "picture", "isn't a PNG or JPEG file"),
+        ("COMPANION_SITE_PREVIEW", at("absent.png"), "picture", "site.preview: "),
+        ("COMPANION_SITE_STYLE", at("latin.css"), "site", "isn't UTF-8 text"),
+        ("COMPANION_SITE_STYLE", "/dev/zero".to_owned(), "site", "is larger than 64 KB"),
+        ("COMPANION_SITE_FEATURES", at("absent.md"), "site", "site.features: "),
+    ] {
+        refuse(both(&config, &[(variable, &file)]), name, 78, part).await;
     }
 }
 

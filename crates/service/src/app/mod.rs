@@ -31,7 +31,7 @@ use crate::audit::Audit;
 use crate::config::{self, Config, CurrentConfig, keyfile};
 use crate::live::Live;
 use crate::rate_limits::RateLimits;
-use crate::site::{IconError, Site};
+use crate::site::{Site, SiteFileError};
 use crate::sources::Sources;
 use crate::vault::{Vault, VaultError, VaultKeys};
 use crate::views::Views;
@@ -87,9 +87,9 @@ pub enum BuildError {
     /// The keys cannot be used.
     #[error("secrets.keys: {0}")]
     Vault(#[from] VaultError),
-    /// The bot's picture cannot be used.
+    /// A file for the site cannot be used.
     #[error(transparent)]
-    Icon(#[from] IconError),
+    SiteFile(#[from] SiteFileError),
     /// The provider's client cannot be set up.
     #[error("the identity provider's client cannot be set up: {0}")]
     Provider(String),

@@ -52,7 +52,7 @@ pub(super) fn code_of(error: &anyhow::Error) -> u8 {
             || cause.is::<InheritedError>()
             || matches!(
                 cause.downcast_ref(),
-                Some(BuildError::Vault(_) | BuildError::Provider(_) | BuildError::Icon(_))
+                Some(BuildError::Vault(_) | BuildError::Provider(_) | BuildError::SiteFile(_))
             )
             || matches!(key_file, Some(keyfile::KeyFileError::Unusable { .. }));
         configured.then_some(CONFIGURATION)
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use crate::cli::check_line::CheckLine;
     use crate::config::Config;
-    use crate::site::IconError;
+    use crate::site::SiteFileError;
     use crate::vault::VaultError;
 
     #[test]
@@ -104,7 +104,7 @@ mod tests {
             (BuildError::Key(key(false)).into(), 1),
             (key(true).into(), 78),
             (UsageError("x".to_owned()).into(), 64),
-            (BuildError::Icon(IconError::Unknown("a.txt".into())).into(), 78),
+            (BuildError::SiteFile(SiteFileError::NotText { setting: "site.style", path: "a".into() }).into(), 78),
             (CheckLine::wrong("x", "y").require().unwrap_err().into(), 78),
             (CheckLine::failed("x", "y").require().unwrap_err().into(), 1),
         ] {

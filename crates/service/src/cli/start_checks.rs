@@ -12,14 +12,14 @@ use super::cautions;
 use super::check_line::CheckLine;
 use super::database;
 use crate::app;
-use crate::config::{Config, keyfile, origin_of};
+use crate::config::{Config, SitePart, keyfile, origin_of};
 use crate::server::LoadedCertificate;
-use crate::site::{dashboard, icon};
+use crate::site::{self, dashboard};
 
 /// The configuration, and the files it names.
 pub(super) fn of_configuration(config: &Config) -> Vec<CheckLine> {
     let cautions = cautions::of(config).into_iter().map(|caution| CheckLine::warning("safety", caution));
-    let checks = [listeners(config), certificate(config), picture(config), dashboard(config)];
+    let checks = [listeners(config), certificate(config), site_files(config), dashboard(config)];
     cautions.chain(checks.into_iter().flatten()).collect()
 }
 
@@ -61,16 +61,18 @@ fn certificate(config: &Config) -> Option<CheckLine> {
     Some(CheckLine::wrong("certificate", failed.to_string()))
 }
 
-fn picture(config: &Config) -> Option<CheckLine> {
-    let failed = icon::check(config.site.icon.as_deref()?).err()?;
-    Some(CheckLine::wrong("picture", failed.to_string()))
+/// The site's pictures and texts.
+fn site_files(config: &Config) -> Option<CheckLine> {
+    let failed = site::check_files(&config.site).err()?;
+    Some(CheckLine::wrong(if failed.is_picture() { "picture" } else { "site" }, failed.to_string()))
 }
 
 /// Whether people can sign in on the site's dashboard.
 fn dashboard(config: &Config) -> Option<CheckLine> {
     let path = format!("{}{}", config.http.base_path, dashboard::PATH);
     let redirects = &config.idp.redirect_uri;
-    if !config.site.enabled || redirects.iter().any(|uri| dashboard::leads_to(uri, &path)) {
+    let is_shown = config.site.enabled && !config.site.hide.contains(&SitePart::Dashboard);
+    if !is_shown || redirects.iter().any(|uri| dashboard::leads_to(uri, &path)) {
         return None;
     }
     let Some(url) = &config.site.url else {

@@ -240,6 +240,12 @@ fn site(s: &mut Settings) -> Option<SiteConfig> {
         name: s.text("site.name", site_value::site_name)?,
         tagline: s.text("site.tagline", value::line)?,
         icon: s.text("site.icon", value::path)?,
+        preview: s.text("site.preview", value::path)?,
+        accent: s.text("site.accent", site_value::site_accent)?,
+        style: s.text("site.style", value::path)?,
+        features: s.text("site.features", value::path)?,
+        hide: s.list("site.hide", site_value::site_part)?,
+        manage_url: s.text("site.manage_url", site_value::site_manage_url)?,
         invite_url: s.text("site.invite_url", site_value::site_invite_url)?,
         links: s.list("site.links", site_value::site_link)?,
     })

@@ -289,10 +289,48 @@ pub struct SiteConfig {
     pub tagline: String,
     /// `site.icon`
     pub icon: Option<PathBuf>,
+    /// `site.preview`: the picture that chat apps show with a link.
+    pub preview: Option<PathBuf>,
+    /// `site.accent`: a colour like `#4250c9`; `None` for ours.
+    pub accent: Option<String>,
+    /// `site.style`: a style sheet that is loaded after ours.
+    pub style: Option<PathBuf>,
+    /// `site.features`: a page in Markdown.
+    pub features: Option<PathBuf>,
+    /// `site.hide`
+    pub hide: Vec<SitePart>,
+    /// `site.manage_url`, with `{guild}` for a server's ID; `None` for no links.
+    pub manage_url: Option<String>,
     /// `site.invite_url`, with `{client_id}` for ours; `None` for no button.
     pub invite_url: Option<String>,
     /// `site.links`
     pub links: Vec<SiteLink>,
+}
+
+/// A page, or a part of one, that operators can hide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SitePart {
+    /// On the home page.
+    Numbers,
+    Reviews,
+    Team,
+    /// `/site/status` and the feed of incidents
+    Status,
+    /// `/site/dashboard`
+    Dashboard,
+    /// `/docs`
+    Docs,
+}
+
+impl SitePart {
+    pub const ALL: [(&'static str, Self); 6] = [
+        ("numbers", Self::Numbers),
+        ("reviews", Self::Reviews),
+        ("team", Self::Team),
+        ("status", Self::Status),
+        ("dashboard", Self::Dashboard),
+        ("docs", Self::Docs),
+    ];
 }
 
 /// A link in the footer.

@@ -1,7 +1,7 @@
 //! The values that `[site]` accepts.
 
-use super::SiteLink;
 use super::value::{Advice, line, page_url};
+use super::{SiteLink, SitePart};
 
 const LONGEST_NAME: usize = 100;
 
@@ -36,6 +36,34 @@ pub(super) fn site_invite_url(text: &str) -> Result<Option<String>, Advice> {
     Ok(Some(text.to_owned()))
 }
 
+/// A colour like `#4250c9`; `None` if the text is empty.
+pub(super) fn site_accent(text: &str) -> Result<Option<String>, Advice> {
+    let is_colour = |digits: &str| digits.len() == 6 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match text.strip_prefix('#') {
+        None if text.is_empty() => Ok(None),
+        Some(digits) if is_colour(digits) => Ok(Some(text.to_ascii_lowercase())),
+        _ => Err("write a colour as \"#\" and six hexadecimal digits: \"#4250c9\"".into()),
+    }
+}
+
+/// A part to hide.
+pub(super) fn site_part(text: &str) -> Result<SitePart, Advice> {
+    let found = SitePart::ALL.into_iter().find(|(name, _)| *name == text).map(|(_, part)| part);
+    found.ok_or_else(|| format!("write one of {}", SitePart::ALL.map(|(name, _)| format!("\"{name}\"")).join(", ")))
+}
+
+/// The address where people manage a server; `None` if the text is empty.
+pub(super) fn site_manage_url(text: &str) -> Result<Option<String>, Advice> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    if !text.contains("{guild}") {
+        return Err("write an address that contains \"{guild}\" for the server's ID".into());
+    }
+    page_url(&text.replace("{guild}", "1"))?;
+    Ok(Some(text.to_owned()))
+}
+
 /// A label, `|` and an address.
 pub(super) fn site_link(text: &str) -> Result<SiteLink, Advice> {
     let advice = "write a label, \"|\" and an address: \"Support | https://chat.example/invite\"";
@@ -59,6 +87,22 @@ mod tests {
         assert_eq!(site_invite_url(""), Ok(None));
         assert!(site_invite_url("https://provider.example/add?client_id={client_id}").is_ok());
         assert!(site_invite_url("javascript:alert(1)").is_err());
+    }
+
+    #[test]
+    fn a_colour_a_part_and_a_management_page_are_checked() {
+        assert_eq!(site_accent(""), Ok(None));
+        assert_eq!(site_accent("#4250C9"), Ok(Some("#4250c9".to_owned())));
+        for wrong in ["red", "#fff", "4250c9", "#4250c", "#4250c99", "#+1+1+1", "#4250c9;}", "#42é0c"] {
+            assert!(site_accent(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(site_part("team"), Ok(SitePart::Team));
+        assert!(site_part("Team").unwrap_err().contains("\"numbers\", \"reviews\""));
+        assert_eq!(site_manage_url(""), Ok(None));
+        assert!(site_manage_url("https://bot.example/servers/{guild}").is_ok());
+        for wrong in ["https://bot.example/servers", "javascript:alert({guild})", "/servers/{guild}"] {
+            assert!(site_manage_url(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -87,7 +87,8 @@ pub(super) fn try_respond(
     match route.path {
         HotPath::Status => {
             let latencies = || status::latencies(app, context, headers.sent_epoch);
-            app.views.status.cached(context.time, latencies).map(HotBody::fixed)
+            let body = app.views.status.cached(context.time, latencies)?;
+            Some(HotBody { links_to_site: true, ..HotBody::fixed(body) })
         }
         HotPath::Team => team::try_respond(app, headers),
         HotPath::Feedback => app.views.feedback.cached(context.seed).map(HotBody::fixed),

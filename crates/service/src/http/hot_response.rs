@@ -20,6 +20,8 @@ pub(super) struct HotBody {
     /// `Cache-Control`.
     pub(super) caching: &'static str,
     pub(super) etag: Option<HeaderValue>,
+    /// Whether the `Link` header points to the site.
+    pub(super) links_to_site: bool,
     /// `Age`, in seconds.
     pub(super) age: Option<u64>,
     pub(super) status: StatusCode,
@@ -43,6 +45,8 @@ pub(crate) struct HotResponse<'a> {
     pub(super) body: HotBody,
     pub(super) id: RequestId,
     pub(super) date: HeaderValue,
+    /// `Link`.
+    pub(super) link: Option<HeaderValue>,
     pub(super) is_secure: bool,
     pub(super) cors: Cors,
     /// The page that may read it, if only some may.
@@ -62,7 +66,16 @@ impl HotBody {
     /// A body that is never cached.
     pub(super) fn fixed(bytes: Bytes) -> Self {
         let (encoding, caching) = (HotEncoding::Always, "no-store");
-        Self { bytes, encoding, caching, etag: None, age: None, status: StatusCode::OK, retry_after: None }
+        Self {
+            bytes,
+            encoding,
+            caching,
+            etag: None,
+            links_to_site: false,
+            age: None,
+            status: StatusCode::OK,
+            retry_after: None,
+        }
     }
 
     pub(super) fn refusal(refusal: &ApiError, request_id: &str) -> Self {
@@ -97,7 +110,6 @@ impl HotResponse<'_> {
         }
         self.each_header(|name, value| {
             out.extend_from_slice(name.as_bytes());
-            out.extend_from_slice(b": ");
             match value {
                 Text::Fixed(text) => out.extend_from_slice(text.as_bytes()),
                 Text::Shared(value) => out.extend_from_slice(value.as_bytes()),
@@ -127,7 +139,7 @@ impl HotResponse<'_> {
                 Text::Bytes(bytes) => HeaderValue::from_bytes(bytes).unwrap_or(HeaderValue::from_static("")),
                 Text::Number(number) => HeaderValue::from(number),
             };
-            headers.insert(HeaderName::from_static(name), value);
+            headers.insert(HeaderName::from_static(name.trim_end_matches(": ")), value);
         });
         if self.sent_bytes() > 0 {
             *response.body_mut() = self.body.bytes.into();
@@ -135,45 +147,49 @@ impl HotResponse<'_> {
         response
     }
 
+    /// Names are as they are sent, with `: `, because writing each piece of a header costs as much as a long one.
     fn each_header(&self, mut put: impl FnMut(&'static str, Text<'_>)) {
         use Text::{Bytes, Fixed, Number, Shared};
         let body = &self.body;
         if !body.is_unchanged() {
-            put("content-type", Fixed("application/json"));
+            put("content-type: ", Fixed("application/json"));
             if body.encoding == HotEncoding::Gzip {
-                put("content-encoding", Fixed("gzip"));
+                put("content-encoding: ", Fixed("gzip"));
             }
-            put("content-length", Number(body.bytes.len() as u64));
+            put("content-length: ", Number(body.bytes.len() as u64));
         }
         let varies = body.encoding != HotEncoding::Always;
         match (self.cors == Cors::AllowedOrigins, varies) {
             (false, false) => {}
-            (false, true) => put("vary", Fixed("accept-encoding")),
-            (true, false) => put("vary", Fixed("origin")),
-            (true, true) => put("vary", Fixed("origin, accept-encoding")),
+            (false, true) => put("vary: ", Fixed("accept-encoding")),
+            (true, false) => put("vary: ", Fixed("origin")),
+            (true, true) => put("vary: ", Fixed("origin, accept-encoding")),
         }
-        put("cache-control", Fixed(body.caching));
+        put("cache-control: ", Fixed(body.caching));
         if let Some(etag) = &body.etag {
-            put("etag", Shared(etag));
+            put("etag: ", Shared(etag));
+        }
+        if let Some(link) = &self.link {
+            put("link: ", Shared(link));
         }
         if let Some(age) = body.age {
-            put("age", Number(age));
+            put("age: ", Number(age));
         }
         if let Some(seconds) = body.retry_after {
-            put("retry-after", Number(seconds));
+            put("retry-after: ", Number(seconds));
         }
-        put("x-request-id", Bytes(self.id.as_bytes()));
-        put("date", Shared(&self.date));
-        put("x-content-type-options", Fixed("nosniff"));
+        put("x-request-id: ", Bytes(self.id.as_bytes()));
+        put("date: ", Shared(&self.date));
+        put("x-content-type-options: ", Fixed("nosniff"));
         if self.is_secure {
-            put("strict-transport-security", Fixed("max-age=31536000"));
+            put("strict-transport-security: ", Fixed("max-age=31536000"));
         }
         match (self.cors, self.origin) {
-            (Cors::AnyOrigin, _) => put("access-control-allow-origin", Fixed("*")),
-            (Cors::AllowedOrigins, Some(origin)) => put("access-control-allow-origin", Bytes(origin)),
+            (Cors::AnyOrigin, _) => put("access-control-allow-origin: ", Fixed("*")),
+            (Cors::AllowedOrigins, Some(origin)) => put("access-control-allow-origin: ", Bytes(origin)),
             (Cors::AllowedOrigins, None) | (Cors::NoOrigin, _) => return,
         }
-        put("access-control-expose-headers", Fixed(super::cors::EXPOSED));
+        put("access-control-expose-headers: ", Fixed(super::cors::EXPOSED));
     }
 }
 

@@ -21,6 +21,7 @@ mod fuzz;
 mod guilds;
 mod hot_request;
 mod hot_response;
+mod language;
 mod live;
 mod me;
 mod measure;

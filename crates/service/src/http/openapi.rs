@@ -52,7 +52,7 @@ pub(crate) fn describe() -> OpenApi {
         .contact(Some(ContactBuilder::new().name(Some("The operator of the service")).build()))
         .license(Some(license));
     let mut document = OpenApiBuilder::new().info(info.build()).servers(Some(servers())).build();
-    document.merge(super::routes::route_table(false).document);
+    document.merge(super::routes::route_table(None).document);
     document.tags = Some(TAGS.map(tag).into());
     document::complete(&mut document);
     let token = ApiKey::Header(ApiKeyValue::with_description("Token", "The session token from `POST /auth`."));
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn what_the_middleware_of_a_zone_refuses_is_documented_for_its_routes() {
-        let mut table = route_table(false);
+        let mut table = route_table(None);
         for (path, item) in &mut table.document.paths.paths {
             let (zone, _) = table.zones.of(Some(path));
             for operation in document::operations(item) {

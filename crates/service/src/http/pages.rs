@@ -12,6 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 use super::context::RequestContext;
 use super::error::ApiError;
+use super::language::language;
 use super::{encoding, etag, openapi};
 use crate::app::App;
 use crate::site::dashboard::SignIn;
@@ -21,6 +22,7 @@ use crate::views::tagged::TaggedBody;
 
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const ATOM: HeaderValue = HeaderValue::from_static("application/atom+xml; charset=utf-8");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const CSS: HeaderValue = HeaderValue::from_static("text/css; charset=utf-8");
 /// A page shows what is now; a browser may keep it, and asks each time whether it still holds.
 const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
@@ -31,7 +33,7 @@ const IMMUTABLE: HeaderValue = HeaderValue::from_static("public, max-age=3153600
 const NOTHING_LOADED: HeaderValue = HeaderValue::from_static(content_security_policy::NOTHING);
 /// The longest query of a page.
 const LONGEST_QUERY: usize = 256;
-const VARY: HeaderValue = HeaderValue::from_static("accept-encoding, accept-language");
+const VARY: HeaderValue = HeaderValue::from_static("accept-encoding, accept-language, cookie");
 const SECURITY: [(HeaderName, HeaderValue); 4] = [
     (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
     (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
@@ -143,6 +145,16 @@ pub(super) async fn feed_reference(State(app): State<Arc<App>>, headers: HeaderM
     respond(&app, page, &headers).await
 }
 
+/// `/site/features`
+pub(super) async fn features(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    let language = language(&headers);
+    let page = app
+        .site
+        .rendered
+        .get_or_render_once((FixedPage::Features, language), || site::features::page(&app.site, language));
+    respond(&app, page, &headers).await
+}
+
 /// `/site/roles.css`: the colours of the team's roles.
 pub(super) async fn role_colours(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
     let facts = app.views.site.get().await?;
@@ -159,13 +171,37 @@ pub(super) async fn icon(State(app): State<Arc<App>>, headers: HeaderMap) -> Res
     Ok(etag::respond_as(body, media_type, FOR_AN_HOUR, &headers).await.into_response())
 }
 
+/// `/site/preview`: the picture that chat apps show with a link.
+pub(super) async fn preview(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
+    let (media_type, body) = app.site.preview().ok_or(ErrorCode::NotFound)?;
+    let media_type = HeaderValue::from_static(media_type);
+    Ok(etag::respond_as(body, media_type, FOR_AN_HOUR, &headers).await.into_response())
+}
+
+/// `/favicon.ico`: the picture, whatever its type; browsers look at the content.
+pub(super) async fn favicon(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    let (media_type, body) = app.site.favicon();
+    etag::respond_as(body, HeaderValue::from_static(media_type), FOR_AN_HOUR, &headers).await.into_response()
+}
+
+/// `/robots.txt`
+pub(super) async fn robots(State(app): State<Arc<App>>) -> Response {
+    ([(header::CONTENT_TYPE, TEXT), (header::CACHE_CONTROL, FOR_AN_HOUR)], app.site.robots()).into_response()
+}
+
 /// `/site/assets/…`
-pub(super) async fn asset(Path(file): Path<String>, headers: HeaderMap) -> Result<Response, ApiError> {
-    let asset = site::assets::find(&file).ok_or(ErrorCode::NotFound)?;
-    let body = encoding::encode(&asset.body, &headers).await;
+pub(super) async fn asset(
+    State(app): State<Arc<App>>,
+    Path(file): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let own = app.site.look(&file).map(|body| ("text/css; charset=utf-8", body));
+    let of_ours = || site::assets::find(&file).map(|asset| (asset.media_type, &asset.body));
+    let (media_type, body) = own.or_else(of_ours).ok_or(ErrorCode::NotFound)?;
+    let body = encoding::encode(body, &headers).await;
     let mut response = http::Response::new(axum::body::Body::empty());
     body.add_headers(response.headers_mut());
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(asset.media_type));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     response.headers_mut().insert(header::CACHE_CONTROL, IMMUTABLE);
     *response.body_mut() = body.bytes.into();
     Ok(response)
@@ -197,9 +233,4 @@ fn add_page_headers(headers: &mut HeaderMap, app: &App) {
     if let Ok(policy) = HeaderValue::from_str(app.site.policy()) {
         headers.insert(header::CONTENT_SECURITY_POLICY, policy);
     }
-}
-
-fn language(asked: &HeaderMap) -> Language {
-    let accepted = asked.get(header::ACCEPT_LANGUAGE).and_then(|accepted| accepted.to_str().ok());
-    Language::preferred(accepted.unwrap_or_default())
 }

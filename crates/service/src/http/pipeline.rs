@@ -62,7 +62,7 @@ pub struct HttpService {
 
 impl HttpService {
     pub fn new(app: Arc<App>) -> Self {
-        let table = super::routes::route_table(app.config.site.enabled);
+        let table = super::routes::route_table(Some(&app.config.site).filter(|site| site.enabled));
         let router = table.router.fallback(async || ApiError::new(ErrorCode::NotFound)).with_state(Arc::clone(&app));
         let requests = app.metrics.requests.get_or_init(|| Arc::new(RequestMetrics::new(table.zones.routes())));
         let requests = Arc::clone(requests);

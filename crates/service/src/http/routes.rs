@@ -4,12 +4,15 @@ use axum::routing::get;
 use utoipa_axum::routes;
 
 use super::zone::{BOT, DASHBOARD, DASHBOARD_LIVE, LIVE, OPERATIONS, PUBLIC, RouteTable, Routes, SITE};
-use super::{auth, badges, feed, feedback, guilds, live, me, openapi, pages, readiness, sessions, stats, status, team};
+use super::{
+    auth, badges, feed, feedback, guilds, language, live, me, openapi, pages, readiness, sessions, stats, status, team,
+};
+use crate::config::{SiteConfig, SitePart};
 
 /// A zone (`zone.rs`) decides CORS, rate limit, body, deadline and permits of its routes.
-pub(super) fn route_table(with_site: bool) -> RouteTable {
+pub(super) fn route_table(site: Option<&SiteConfig>) -> RouteTable {
     let api = api_routes();
-    if with_site { site_routes(api) } else { api }.unknown(PUBLIC)
+    if let Some(site) = site { site_routes(api, site) } else { api }.unknown(PUBLIC)
 }
 
 fn api_routes() -> Routes {
@@ -43,22 +46,43 @@ fn api_routes() -> Routes {
         .unknown_below("/bot", BOT)
 }
 
-/// Pages for people.
-fn site_routes(api: Routes) -> Routes {
-    api.page(SITE, "/site", get(pages::to_home))
-        .page(SITE, "/site/", get(pages::home))
-        .page(SITE, "/site/status", get(pages::status))
-        // Feed readers on other sites read it, too.
-        .page(PUBLIC, "/site/incidents.atom", get(pages::incidents))
-        .page(PUBLIC, "/site/incidents.json", get(pages::incidents_as_json))
-        .page(SITE, "/site/dashboard", get(pages::dashboard))
+/// Pages for people, except for hidden ones.
+fn site_routes(api: Routes, site: &SiteConfig) -> Routes {
+    let mut routes = api
+        .page(SITE, "/site", get(pages::to_home))
+        .page(SITE, "/site/", language::switchable("/site/", get(pages::home)))
         .page(SITE, "/site/roles.css", get(pages::role_colours))
         .page(SITE, "/site/icon", get(pages::icon))
+        .page(SITE, "/site/preview", get(pages::preview))
         .page(SITE, "/site/assets/{file}", get(pages::asset))
-        .page(SITE, "/docs", get(pages::reference))
-        .page(SITE, "/docs/feed", get(pages::feed_reference))
+        // Browsers and crawlers always look here.
+        .page(SITE, "/favicon.ico", get(pages::favicon))
+        .page(SITE, "/robots.txt", get(pages::robots))
         // Other sites show them.
-        .page(PUBLIC, "/badge/{file}", get(badges::show))
-        .unknown_below("/site", SITE)
-        .unknown_below("/docs", SITE)
+        .page(PUBLIC, "/badge/{file}", get(badges::show));
+    if site.features.is_some() {
+        let page = language::switchable("/site/features", get(pages::features));
+        routes = routes.page(SITE, "/site/features", page);
+    }
+    let is_shown = |part| !site.hide.contains(&part);
+    if is_shown(SitePart::Status) {
+        let page = language::switchable("/site/status", get(pages::status));
+        routes = routes.page(SITE, "/site/status", page);
+        // Feed readers and programs on other sites read them too.
+        routes = routes
+            .page(PUBLIC, "/site/incidents.atom", get(pages::incidents))
+            .page(PUBLIC, "/site/incidents.json", get(pages::incidents_as_json));
+    }
+    if is_shown(SitePart::Dashboard) {
+        let page = language::switchable("/site/dashboard", get(pages::dashboard));
+        routes = routes.page(SITE, "/site/dashboard", page);
+    }
+    if is_shown(SitePart::Docs) {
+        routes = routes.page(SITE, "/docs", language::switchable("/docs", get(pages::reference))).page(
+            SITE,
+            "/docs/feed",
+            language::switchable("/docs/feed", get(pages::feed_reference)),
+        );
+    }
+    routes.unknown_below("/site", SITE).unknown_below("/docs", SITE)
 }

@@ -8,7 +8,7 @@ use api::status::StatusData;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use domain::Time;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use super::context::RequestContext;
 use super::error::ApiError;
@@ -33,7 +33,9 @@ pub(super) async fn show(
 ) -> Result<Response, ApiError> {
     let sent = headers.get(SENT_EPOCH).map(HeaderValue::as_bytes);
     let body = app.views.status.get(|| latencies(&app, &context, sent)).await?;
-    Ok(json(body).into_response())
+    let mut response = json(body);
+    response.headers_mut().extend(app.site.link().map(|link| (header::LINK, link.clone())));
+    Ok(response.into_response())
 }
 
 /// The two latencies in milliseconds: from sending to arrival, if the client says when it sent, and from arrival to now.

@@ -207,6 +207,7 @@ fn is_at_or_below(prefix: &str, path: &str) -> bool {
 mod tests {
     use super::super::routes::route_table;
     use super::*;
+    use crate::config::Config;
 
     #[test]
     fn every_documented_route_is_in_its_zone_and_in_no_other() {
@@ -232,7 +233,7 @@ mod tests {
             ("/ready", OPERATIONS),
             ("/openapi.json", PUBLIC),
         ];
-        let table = route_table(false);
+        let table = route_table(None);
         let documented: Vec<&str> = table.document.paths.paths.keys().map(String::as_str).collect();
         assert_eq!(documented, expected.map(|(path, _)| path));
         for (path, zone) in expected {
@@ -263,7 +264,7 @@ mod tests {
             ("/bot/nowhere", BOT),
             ("/bot/shards/1/0", BOT),
         ];
-        let zones = route_table(false).zones;
+        let zones = route_table(None).zones;
         for (path, zone) in table {
             assert_eq!(zones.of(Some(path)), (zone, UNKNOWN_ROUTE), "{path}");
         }
@@ -272,7 +273,8 @@ mod tests {
 
     #[test]
     fn pages_are_in_a_zone_of_their_own_and_not_in_the_document() {
-        let (without, with) = (route_table(false), route_table(true));
+        let config = Config::load(None, [("COMPANION_SITE_ENABLED", "true")]).unwrap();
+        let (without, with) = (route_table(None), route_table(Some(&config.site)));
         assert!(without.document.paths.paths == with.document.paths.paths);
         for path in ["/site", "/site/", "/site/status", "/site/dashboard", "/site/nowhere", "/docs", "/docs/nowhere"] {
             assert_eq!(with.zones.of(Some(path)).0, SITE, "{path}");

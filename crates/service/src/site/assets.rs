@@ -8,6 +8,9 @@ use aws_lc_rs::digest;
 
 use crate::views::compressible::CompressibleBody;
 
+/// The default picture, for apps that can't show SVG.
+pub(super) const ICON: &[u8] = include_bytes!("assets/icon.png");
+
 /// Name, media type and content of each file.
 const FILES: [(&str, &str, &[u8]); 9] = [
     ("style.css", "text/css; charset=utf-8", include_bytes!("assets/style.css")),
@@ -19,6 +22,8 @@ const FILES: [(&str, &str, &[u8]); 9] = [
     ("companion.js", "text/javascript; charset=utf-8", include_bytes!("assets/companion.js")),
     ("tabs.js", "text/javascript; charset=utf-8", include_bytes!("assets/tabs.js")),
     ("reference.js", "text/javascript; charset=utf-8", include_bytes!("assets/reference.js")),
+    ("theme.js", "text/javascript; charset=utf-8", include_bytes!("assets/theme.js")),
+    ("icon.png", "image/png", ICON),
     ("icon.svg", "image/svg+xml", include_bytes!("assets/icon.svg")),
 ];
 

@@ -8,7 +8,7 @@ use super::home::shape_of;
 use super::layout::{PageFrame, Section};
 use super::words::dashboard::DashboardWords;
 use super::{Language, Site, assets};
-use crate::config::{IdpConfig, origin_of};
+use crate::config::{IdpConfig, SitePart, origin_of};
 
 /// The page's path, under the base path.
 pub const PATH: &str = "/site/dashboard";
@@ -19,6 +19,11 @@ const CLIENT: &str = "companion.js";
 
 /// Lets tabs share one live stream. The page passes its address to the script too (`data-tabs`).
 const TABS: &str = "tabs.js";
+
+/// Keys that describe a server, no matter who is looking. They aren't anybody's permissions.
+const SERVER_FACTS: [Permission; 3] = [Permission::Setup, Permission::ErlcLinked, Permission::ServicePlusGuild];
+/// Keys that describe a person in every server, in addition to those of the bot's team.
+const PERSON_FACTS: [Permission; 1] = [Permission::ServicePlusMember];
 
 /// Whether users can sign in on the page at the requested address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +76,7 @@ pub fn page(site: &Site, language: Language, sign_in: &SignIn) -> String {
     frame.page(&html! {
         div id="dashboard" class="wide stack dashboard" data-pictures=(site.pictures.allowed())
             data-default-picture=(site.pictures.safe(&Picture::default()))
+            data-manage=[&site.config.manage_url]
             data-client=(site.path(&assets::path(CLIENT))) data-tabs=(site.path(&assets::path(TABS)))
             data-contact=[contact.map(|link| &link.label)] data-contact-url=[contact.map(|link| &link.url)] {
             div {
@@ -86,10 +92,13 @@ pub fn page(site: &Site, language: Language, sign_in: &SignIn) -> String {
                     (signed_out(words))
                     div id="signed-in" class="stack" hidden {
                         (person(words))
-                        (servers(&frame))
-                        (invitable(words))
-                        (missing(words))
-                        (sessions(words))
+                        (views(words))
+                        div id="view-servers" class="stack" {
+                            (servers(&frame))
+                            (missing(words))
+                        }
+                        div id="view-add" hidden { (invitable(words)) }
+                        div id="view-sessions" hidden { (sessions(words)) }
                     }
                     script type="application/json" id="words" { (PreEscaped(script_words(words))) }
                 }
@@ -105,6 +114,8 @@ fn script_words(words: &DashboardWords) -> String {
         Permission::ALL.into_iter().map(|key| (key.name().to_owned(), (words.permission)(key).into())).collect();
     let mut all = serde_json::to_value(&words.script).unwrap_or_default();
     all["permissionNames"] = permissions.into();
+    all["serverFacts"] = SERVER_FACTS.map(Permission::name).to_vec().into();
+    all["personFacts"] = Permission::TEAM.into_iter().chain(PERSON_FACTS).map(Permission::name).collect();
     all.to_string().replace('<', "\\u003c")
 }
 
@@ -116,9 +127,9 @@ fn without_script(frame: &PageFrame<'_>) -> Markup {
                 h2 { (words.needs_script) }
                 p { (words.needs_script_why) }
                 ul class="plain-links" {
-                    @for (path, label) in [("/site/", shared.home), ("/site/status", shared.status), ("/docs", shared.reference)] {
-                        li { a href=(site.path(path)) { (label) } }
-                    }
+                    li { a href=(site.path("/site/")) { (shared.home) } }
+                    @if site.shows(SitePart::Status) { li { a href=(site.path("/site/status")) { (shared.status) } } }
+                    @if site.shows(SitePart::Docs) { li { a href=(site.path("/docs")) { (shared.reference) } } }
                 }
             }
         }
@@ -167,8 +178,30 @@ fn person(words: &DashboardWords) -> Markup {
             div class="grow" {
                 p class="name clamp" { bdi id="person-name" {} }
                 p class="quiet clamp" { bdi id="person-username" {} }
+                ul id="person-facts" class="chips" {}
             }
             button id="sign-out" class="button" type="button" { (words.sign_out) }
+        }
+    }
+}
+
+/// The page's views. Their fragments aren't IDs of elements, so that opening one doesn't scroll.
+fn views(words: &DashboardWords) -> Markup {
+    html! {
+        nav id="views" class="views" aria-label=(words.views) {
+            ul {
+                li {
+                    a href="#my-servers" data-view="view-servers" {
+                        span { (words.servers) } " " span id="servers-count" class="chip" {}
+                    }
+                }
+                li id="add-view" hidden {
+                    a href="#add-bot" data-view="view-add" {
+                        span { (words.invitable) } " " span id="invitable-count" class="chip" {}
+                    }
+                }
+                li { a href="#my-sessions" data-view="view-sessions" { span { (words.sessions_short) } } }
+            }
         }
     }
 }
@@ -177,7 +210,7 @@ fn servers(frame: &PageFrame<'_>) -> Markup {
     let words = &frame.words().dashboard;
     html! {
         section id="servers-section" aria-labelledby="servers-title" {
-            h2 id="servers-title" tabindex="-1" { (words.servers) }
+            h2 id="servers-title" class="visually-hidden" tabindex="-1" { (words.servers) }
             p id="bot-silent" class="message warn" role="status" hidden { (words.bot_silent) }
             div id="servers-failed" class="message bad" role="alert" hidden {
                 p id="servers-problem" {}
@@ -190,6 +223,7 @@ fn servers(frame: &PageFrame<'_>) -> Markup {
             }
             p id="servers-loading" class="quiet" hidden { (words.loading) }
             ul id="servers" class="servers" aria-labelledby="servers-title" {}
+            button id="more-servers" class="button more" type="button" hidden {}
             div id="no-servers" class="card empty" hidden {
                 h3 { (words.no_servers) }
                 p { (words.no_servers_what) }
@@ -210,10 +244,11 @@ fn servers(frame: &PageFrame<'_>) -> Markup {
 
 fn invitable(words: &DashboardWords) -> Markup {
     html! {
-        section id="invitable-section" aria-labelledby="invitable-title" hidden {
-            h2 id="invitable-title" tabindex="-1" { (words.invitable) }
+        section id="invitable-section" aria-labelledby="invitable-title" {
+            h2 id="invitable-title" class="visually-hidden" tabindex="-1" { (words.invitable) }
             p class="quiet" { (words.invitable_what) }
             ul id="invitable" class="servers" aria-labelledby="invitable-title" {}
+            button id="more-invitable" class="button more" type="button" hidden {}
         }
     }
 }

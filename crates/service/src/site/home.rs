@@ -11,6 +11,7 @@ use super::layout::{PageFrame, Section};
 use super::numbers::{decimal, grouped};
 use super::status::at_home;
 use super::{Language, Site, role_colours};
+use crate::config::SitePart;
 use crate::views::site::SiteFacts;
 
 pub fn page(site: &Site, language: Language, facts: &SiteFacts, history: &History, now: Time) -> String {
@@ -24,6 +25,7 @@ pub fn page(site: &Site, language: Language, facts: &SiteFacts, history: &Histor
         live: "status stats team feedback",
     };
     let words = &frame.words().home;
+    let shows = |part, has_any: bool| has_any && site.shows(part);
     let is_empty = facts.team.is_empty() && facts.reviews.is_empty() && facts.stats == Stats::default();
     frame.page(&html! {
         link rel="stylesheet" href=(site.path("/site/roles.css"));
@@ -34,9 +36,9 @@ pub fn page(site: &Site, language: Language, facts: &SiteFacts, history: &Histor
             @if is_empty {
                 p class="card empty" { (words.nothing_yet) }
             } @else {
-                (numbers(&frame, facts.stats))
-                @if !facts.reviews.is_empty() { (reviews(&frame, &facts.reviews, now)) }
-                @if !facts.team.is_empty() { (team(&frame, &facts.team)) }
+                @if shows(SitePart::Numbers, true) { (numbers(&frame, facts.stats)) }
+                @if shows(SitePart::Reviews, !facts.reviews.is_empty()) { (reviews(&frame, &facts.reviews, now)) }
+                @if shows(SitePart::Team, !facts.team.is_empty()) { (team(&frame, &facts.team)) }
             }
         }
     })
@@ -54,7 +56,9 @@ fn hero(frame: &PageFrame<'_>) -> Markup {
                     @if let Some(invite) = &site.invite_url {
                         a class="button primary" href=(invite) rel="noopener noreferrer" { (words.invite) }
                     }
-                    a class={ "button" @if site.invite_url.is_none() { " primary" } } href=(site.path("/site/dashboard")) { (words.open_dashboard) }
+                    @if site.shows(SitePart::Dashboard) {
+                        a class={ "button" @if site.invite_url.is_none() { " primary" } } href=(site.path("/site/dashboard")) { (words.open_dashboard) }
+                    }
                 }
             }
         }
@@ -90,7 +94,7 @@ fn state(frame: &PageFrame<'_>, health: &Health, history: &History, now: Time) -
                 h2 { (title) }
                 @if let Some(detail) = detail { p { (detail) } }
             }
-            a href=(frame.site.path("/site/status")) { (words.see_status) }
+            @if frame.site.shows(SitePart::Status) { a href=(frame.site.path("/site/status")) { (words.see_status) } }
         }
     }
 }

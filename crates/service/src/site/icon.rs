@@ -1,13 +1,13 @@
 //! The bot's picture, from a file that the operator names.
 
-use std::fs::File;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use super::SiteFileError;
+use super::files;
 use crate::views::tagged::TaggedBody;
 
-/// The largest file.
-const LARGEST: u64 = 256 * 1024;
+pub(super) const SETTING: &str = "site.icon";
+const LARGEST_KILOBYTES: u64 = 256;
 
 /// A picture in memory.
 pub(super) struct Icon {
@@ -15,38 +15,18 @@ pub(super) struct Icon {
     pub(super) body: TaggedBody,
 }
 
-/// Why there is no picture.
-#[derive(Debug, thiserror::Error)]
-pub enum IconError {
-    #[error("site.icon: {0} cannot be read: {1}; correct the path, or let the service's user read it")]
-    Unreadable(PathBuf, std::io::Error),
-    #[error("site.icon: {0} has more than 256 KB: make it smaller, such as 256 pixels square")]
-    TooLarge(PathBuf),
-    /// It isn't a picture that browsers can show.
-    #[error("site.icon: {0} is no PNG, JPEG, WebP or GIF: save it as one of these")]
-    Unknown(PathBuf),
-}
-
 impl Icon {
-    pub(super) fn read(path: &Path) -> Result<Self, IconError> {
-        let mut bytes = Vec::new();
-        let read = File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes));
-        let read = read.map_err(|error| IconError::Unreadable(path.to_owned(), error))?;
-        if read as u64 > LARGEST {
-            return Err(IconError::TooLarge(path.to_owned()));
-        }
-        let media_type = media_type(&bytes).ok_or_else(|| IconError::Unknown(path.to_owned()))?;
+    pub(super) fn read(path: &Path) -> Result<Self, SiteFileError> {
+        let bytes = files::read(SETTING, path, LARGEST_KILOBYTES)?;
+        let kinds = "PNG, JPEG, WebP or GIF";
+        let unknown = || SiteFileError::NotAPicture { setting: SETTING, path: path.to_owned(), kinds };
+        let media_type = media_type(&bytes).ok_or_else(unknown)?;
         Ok(Self { media_type, body: TaggedBody::new(bytes.into()) })
     }
 }
 
-/// Whether the file can be shown as the bot's picture.
-pub fn check(path: &Path) -> Result<(), IconError> {
-    Icon::read(path).map(drop)
-}
-
 /// The type according to the first bytes; a file's name may be wrong.
-fn media_type(bytes: &[u8]) -> Option<&'static str> {
+pub(super) fn media_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
         [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),

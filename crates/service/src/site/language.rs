@@ -23,6 +23,19 @@ impl Language {
         }
     }
 
+    /// The language's name in itself.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::English => "English",
+            Self::German => "Deutsch",
+        }
+    }
+
+    /// The language with this tag.
+    pub fn tagged(tag: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|language| language.tag() == tag)
+    }
+
     pub(super) const fn words(self) -> &'static Words {
         match self {
             Self::English => &en::WORDS,

@@ -3,13 +3,16 @@
 use domain::Version;
 use maud::{DOCTYPE, Markup, html};
 
+use super::role_colours::{DARK_CARD, LIGHT_CARD, hex};
 use super::words::Words;
-use super::{Language, Site, assets};
+use super::{Language, Site, assets, preview};
+use crate::config::SitePart;
 
 /// The current page, for the navigation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Section {
     Home,
+    Features,
     Status,
     Dashboard,
     Reference,
@@ -53,15 +56,24 @@ impl PageFrame<'_> {
                     meta name="color-scheme" content="light dark";
                     title { (title) }
                     @if !description.is_empty() { meta name="description" content=(description); }
+                    (self.theme_colour())
+                    meta property="og:type" content="website";
+                    meta property="og:site_name" content=(name);
                     meta property="og:title" content=(title);
                     @if !description.is_empty() { meta property="og:description" content=(description); }
                     @if let Some(url) = site.address(self.path()) {
                         meta property="og:url" content=(url);
                         link rel="canonical" href=(url);
                     }
+                    (self.preview())
                     link rel="icon" href=(self.icon());
+                    link rel="apple-touch-icon" href=(site.path(&site.bitmap_path()));
+                    script src=(site.path(&assets::path("theme.js"))) {}
                     link rel="stylesheet" href=(site.path(&assets::path("style.css")));
-                    link rel="alternate" type="application/atom+xml" href=(site.path("/site/incidents.atom")) title=(words.status);
+                    @if let Some(look) = &site.look { link rel="stylesheet" href=(site.path(&format!("/site/assets/{}", look.file))); }
+                    @if site.shows(SitePart::Status) {
+                        link rel="alternate" type="application/atom+xml" href=(site.path("/site/incidents.atom")) title=(words.status);
+                    }
                     @if let Some(times) = self.times() { script type="module" src=(times) {} }
                     @for script in self.scripts {
                         script type="module" src=(site.path(&assets::path(script))) {}
@@ -81,6 +93,35 @@ impl PageFrame<'_> {
         .into_string()
     }
 
+    /// The colour of the browser's own bars: the operator's, or that of the navigation.
+    fn theme_colour(&self) -> Markup {
+        html! {
+            @if let Some(accent) = &self.site.config.accent {
+                meta name="theme-color" content=(accent);
+            } @else {
+                meta name="theme-color" content=(hex(LIGHT_CARD)) media="(prefers-color-scheme: light)";
+                meta name="theme-color" content=(hex(DARK_CARD)) media="(prefers-color-scheme: dark)";
+            }
+        }
+    }
+
+    /// The picture for chat apps, which need an absolute address.
+    fn preview(&self) -> Markup {
+        let site = self.site;
+        let path = if site.preview.is_some() { "/site/preview".to_owned() } else { site.bitmap_path() };
+        html! {
+            @if let Some(url) = site.address(&path) {
+                meta property="og:image" content=(url);
+                meta property="og:image:alt" content=(site.config.name);
+                @if site.preview.is_some() {
+                    meta property="og:image:width" content=(preview::WIDTH);
+                    meta property="og:image:height" content=(preview::HEIGHT);
+                }
+                meta name="twitter:card" content=(if site.preview.is_some() { "summary_large_image" } else { "summary" });
+            }
+        }
+    }
+
     /// The address of the bot's picture.
     pub(super) fn icon(&self) -> String {
         let path = if self.site.icon.is_some() { "/site/icon".to_owned() } else { assets::path("icon.svg") };
@@ -97,6 +138,7 @@ impl PageFrame<'_> {
     fn path(&self) -> &'static str {
         match self.section {
             Section::Home | Section::Other => "/site/",
+            Section::Features => "/site/features",
             Section::Status => "/site/status",
             Section::Dashboard => "/site/dashboard",
             Section::Reference => "/docs",
@@ -106,12 +148,15 @@ impl PageFrame<'_> {
 
     fn navigation(&self) -> Markup {
         let words = &self.words().shared;
+        let (site, shows) = (self.site, |part| self.site.shows(part));
         let pages = [
-            (Section::Home, "/site/", words.home),
-            (Section::Status, "/site/status", words.status),
-            (Section::Dashboard, "/site/dashboard", words.dashboard),
-            (Section::Reference, "/docs", words.reference_short),
+            (Section::Home, "/site/", words.home, true),
+            (Section::Features, "/site/features", words.features, site.has_features()),
+            (Section::Status, "/site/status", words.status, shows(SitePart::Status)),
+            (Section::Dashboard, "/site/dashboard", words.dashboard, shows(SitePart::Dashboard)),
+            (Section::Reference, "/docs", words.reference_short, shows(SitePart::Docs)),
         ];
+        let pages = pages.into_iter().filter(|(.., is_shown)| *is_shown);
         html! {
             header class="top" {
                 div class="wide top-row" {
@@ -121,7 +166,7 @@ impl PageFrame<'_> {
                     }
                     nav aria-label=(words.navigation) {
                         ul {
-                            @for (section, path, label) in pages {
+                            @for (section, path, label, _) in pages {
                                 li {
                                     a href=(self.site.path(path)) aria-current=[self.current(section)] {
                                         (label)
@@ -158,7 +203,36 @@ impl PageFrame<'_> {
                             }
                         }
                     }
+                    (self.switches())
                     p { (words.made_with) " " (Version::NAME) }
+                }
+            }
+        }
+    }
+
+    /// Lets visitors choose a language, stored in a cookie, and a theme, stored in the browser.
+    fn switches(&self) -> Markup {
+        let words = &self.words().shared;
+        let page = self.site.path(self.path());
+        let values = ["", "light", "dark"];
+        html! {
+            div class="switches" {
+                nav aria-label=(words.language) {
+                    ul {
+                        @for language in Language::ALL {
+                            @let tag = language.tag();
+                            li {
+                                a href={ (page) "?lang=" (tag) } lang=(tag) hreflang=(tag) rel="nofollow"
+                                    aria-current=[(language == self.language).then_some("true")] { (language.name()) }
+                            }
+                        }
+                    }
+                }
+                p class="needs-script" {
+                    label class="visually-hidden" for="theme" { (words.theme) }
+                    select id="theme" autocomplete="off" {
+                        @for (value, label) in values.into_iter().zip(words.themes) { option value=(value) { (label) } }
+                    }
                 }
             }
         }

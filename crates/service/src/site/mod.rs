@@ -7,13 +7,17 @@ pub mod badge;
 mod calendar;
 pub mod dashboard;
 pub mod error_page;
+pub mod features;
+mod files;
 pub mod home;
-pub mod icon;
+mod icon;
 pub mod language;
 mod layout;
 mod links;
+mod look;
 mod numbers;
 mod picture;
+mod preview;
 pub mod reference;
 mod rendered;
 mod role_colours;
@@ -21,15 +25,22 @@ pub mod status;
 mod words;
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
+use bytes::Bytes;
 use domain::history::{Observation, observe};
 use domain::{Health, TeamMember, Time, Version, content_security_policy};
 use icon::Icon;
 
-use crate::config::{Config, SiteConfig, origin_of};
+use http::HeaderValue;
+
+use crate::config::{Config, SiteConfig, SitePart, origin_of};
+use crate::views::compressible::CompressibleBody;
 use crate::views::tagged::TaggedBody;
-pub use icon::IconError;
+use features::Features;
+pub use files::SiteFileError;
 pub use language::Language;
+use look::Look;
 use picture::Pictures;
 pub use rendered::{Facts, FixedPage, PageName, RenderedPages};
 
@@ -42,6 +53,11 @@ pub struct Site {
     invite_url: Option<String>,
     pictures: Pictures,
     icon: Option<Icon>,
+    preview: Option<Icon>,
+    look: Option<Look>,
+    features: Option<Features>,
+    /// The `Link` header of `GET /`, which points to the home page; `None` without a site.
+    link: Option<HeaderValue>,
     /// The Content-Security-Policy of pages.
     policy: String,
     /// When the service started listening for the bot. Before that, a silent shard may have had nobody to report to.
@@ -53,12 +69,17 @@ pub struct Site {
 }
 
 impl Site {
-    /// The configured site of a service that starts now. Reads the icon file.
-    pub fn new(config: &Config, now: Time, version: Version) -> Result<Self, IconError> {
+    /// The configured site of a service that starts now. Reads the operator's files.
+    pub fn new(config: &Config, now: Time, version: Version) -> Result<Self, SiteFileError> {
         let pictures = Pictures::new(&config.idp.cdn_url);
         let invite_url = config.site.invite_url.as_ref().filter(|_| !config.idp.client_id.is_empty());
+        let link = format!("<{}/site/>; rel=\"alternate\"; type=\"text/html\"", config.http.base_path);
         Ok(Self {
             icon: config.site.icon.as_deref().map(Icon::read).transpose()?,
+            preview: config.site.preview.as_deref().map(preview::read).transpose()?,
+            look: Look::read(&config.site)?,
+            features: config.site.features.as_deref().map(Features::read).transpose()?,
+            link: HeaderValue::try_from(link).ok().filter(|_| config.site.enabled),
             config: config.site.clone(),
             base_path: config.http.base_path.clone(),
             invite_url: invite_url.map(|url| url.replace("{client_id}", &config.idp.client_id)),
@@ -78,6 +99,54 @@ impl Site {
     /// The bot's picture, if the operator has set one, and its media type.
     pub fn icon(&self) -> Option<(&'static str, &TaggedBody)> {
         self.icon.as_ref().map(|icon| (icon.media_type, &icon.body))
+    }
+
+    /// The same, or our own by default.
+    pub fn favicon(&self) -> (&'static str, &TaggedBody) {
+        static DEFAULT: LazyLock<TaggedBody> = LazyLock::new(|| TaggedBody::new(Bytes::from_static(assets::ICON)));
+        self.icon().unwrap_or_else(|| ("image/png", &*DEFAULT))
+    }
+
+    /// The picture for chat apps.
+    pub fn preview(&self) -> Option<(&'static str, &TaggedBody)> {
+        self.preview.as_ref().map(|preview| (preview.media_type, &preview.body))
+    }
+
+    /// Uses the demo's preview, unless there is a picture in the configuration.
+    pub fn use_demo_preview(&mut self) {
+        if self.preview.is_none() && self.icon.is_none() {
+            self.preview = Some(preview::demo());
+        }
+    }
+
+    /// The operator's style sheet, if this is its file name.
+    pub fn look(&self, file: &str) -> Option<&CompressibleBody> {
+        self.look.as_ref().filter(|look| look.file == file).map(|look| &look.body)
+    }
+
+    /// Whether `/site/features` exists.
+    pub fn has_features(&self) -> bool {
+        self.features.is_some()
+    }
+
+    /// The `Link` header of `GET /`, for people who find the API first.
+    pub fn link(&self) -> Option<&HeaderValue> {
+        self.link.as_ref()
+    }
+
+    /// `/robots.txt`: crawlers may read the pages, but not the API.
+    pub fn robots(&self) -> String {
+        let allowed = ["/site/", "/docs", "/badge/"].map(|path| format!("Allow: {}\n", self.path(path))).concat();
+        format!("User-agent: *\n{allowed}Disallow: {}\n", self.path("/"))
+    }
+
+    /// The path of the bot's picture as a bitmap, for apps that can't show SVG.
+    fn bitmap_path(&self) -> String {
+        if self.icon.is_some() { "/site/icon".to_owned() } else { assets::path("icon.png") }
+    }
+
+    fn shows(&self, part: SitePart) -> bool {
+        !self.config.hide.contains(&part)
     }
 
     /// The state of the bot; `None` if it is not known.
@@ -104,4 +173,12 @@ impl Site {
         let colours: BTreeSet<&str> = team.iter().map(|member| member.color.as_str()).collect();
         colours.into_iter().filter_map(role_colours::role_rule).collect()
     }
+}
+
+/// Whether the operator's files can be used.
+pub fn check_files(config: &SiteConfig) -> Result<(), SiteFileError> {
+    config.icon.as_deref().map(Icon::read).transpose()?;
+    config.preview.as_deref().map(preview::read).transpose()?;
+    config.features.as_deref().map(Features::read).transpose()?;
+    Look::read(config).map(drop)
 }

@@ -26,6 +26,11 @@ use document::{ApiDocument, DocumentedError, title};
 use operation::error_list;
 use text::TextStyle;
 
+/// Renders an operator's text the way ours is rendered.
+pub(super) fn markdown(text: &str) -> Markup {
+    TextStyle::of_operator().blocks(text)
+}
+
 /// Where `bot-companion dev` listens: the address in commands if no other is known. The script replaces it with the page's own.
 const LOCAL_ADDRESS: &str = "http://127.0.0.1:8080";
 

@@ -36,6 +36,8 @@ pub enum FixedPage {
     Reference,
     /// `/docs/feed`
     Feed,
+    /// `/site/features`
+    Features,
 }
 
 /// The last rendering of each page in each language.
@@ -43,7 +45,7 @@ pub enum FixedPage {
 pub struct RenderedPages {
     slots: [[PageSlot<TaggedBody>; Language::ALL.len()]; 6],
     status: [PageSlot<SharedStatusPage>; Language::ALL.len()],
-    fixed: [[OnceLock<TaggedBody>; Language::ALL.len()]; 2],
+    fixed: [[OnceLock<TaggedBody>; Language::ALL.len()]; 3],
     renderings: AtomicU64,
 }
 

@@ -1,12 +1,14 @@
 //! The colours of the team's roles, made readable on both themes' backgrounds.
 
 /// The backgrounds of cards in `assets/style.css`, and the ink that a colour is mixed with until it can be read on them.
-const LIGHT: (Rgb, Rgb) = ([255, 255, 255], [0, 0, 0]);
-const DARK: (Rgb, Rgb) = ([0x1b, 0x1e, 0x26], [255, 255, 255]);
+const LIGHT: (Rgb, Rgb) = (LIGHT_CARD, [0, 0, 0]);
+const DARK: (Rgb, Rgb) = (DARK_CARD, [255, 255, 255]);
+pub(super) const LIGHT_CARD: Rgb = [255, 255, 255];
+pub(super) const DARK_CARD: Rgb = [0x1b, 0x1e, 0x26];
 /// The contrast that small text needs (WCAG 2, level AA), and a little more.
-const CONTRAST: f64 = 4.6;
+pub(super) const CONTRAST: f64 = 4.6;
 
-type Rgb = [u8; 3];
+pub(super) type Rgb = [u8; 3];
 
 /// The CSS class of a colour like `#5865F2`; `None` if it isn't a colour.
 pub(super) fn role_class(colour: &str) -> Option<String> {
@@ -22,17 +24,20 @@ pub(super) fn role_rule(colour: &str) -> Option<String> {
 
 /// The colour itself if it can be read on the background, else mixed with ink until it can.
 fn readable(colour: Rgb, (background, ink): (Rgb, Rgb)) -> Rgb {
-    let mixed = |share: u16| -> Rgb {
-        std::array::from_fn(|index| {
-            let sum = u16::from(colour[index]) * (20 - share) + u16::from(ink[index]) * share;
-            // A mean of two bytes fits.
-            u8::try_from(sum / 20).unwrap_or(u8::MAX)
-        })
-    };
-    (0..20).map(mixed).find(|candidate| contrast(*candidate, background) >= CONTRAST).unwrap_or(ink)
+    let mut mixed = (0..20).map(|share| mix(colour, ink, share));
+    mixed.find(|candidate| contrast(*candidate, background) >= CONTRAST).unwrap_or(ink)
 }
 
-fn contrast(a: Rgb, b: Rgb) -> f64 {
+/// Mixes in another colour, with a share in twentieths.
+pub(super) fn mix(colour: Rgb, other: Rgb, share: u16) -> Rgb {
+    std::array::from_fn(|index| {
+        let sum = u16::from(colour[index]) * (20 - share) + u16::from(other[index]) * share;
+        // A mean of two bytes fits.
+        u8::try_from(sum / 20).unwrap_or(u8::MAX)
+    })
+}
+
+pub(super) fn contrast(a: Rgb, b: Rgb) -> f64 {
     let (a, b) = (luminance(a), luminance(b));
     (a.max(b) + 0.05) / (a.min(b) + 0.05)
 }
@@ -46,7 +51,7 @@ fn luminance(colour: Rgb) -> f64 {
     0.2126 * red + 0.7152 * green + 0.0722 * blue
 }
 
-fn parse(colour: &str) -> Option<Rgb> {
+pub(super) fn parse(colour: &str) -> Option<Rgb> {
     // The parser accepts a sign, which isn't a digit.
     let is_hex = |digits: &&str| digits.len() == 6 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     let digits = colour.strip_prefix('#').filter(is_hex)?;
@@ -54,7 +59,7 @@ fn parse(colour: &str) -> Option<Rgb> {
     Some([part(0)?, part(2)?, part(4)?])
 }
 
-fn hex([red, green, blue]: Rgb) -> String {
+pub(super) fn hex([red, green, blue]: Rgb) -> String {
     format!("#{red:02x}{green:02x}{blue:02x}")
 }
 

@@ -74,6 +74,8 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
         let address = listeners.addresses().iter().find_map(ListenAddress::tcp).context("nothing to listen on")?;
         let service = format!("http://{address}{}", config.http.base_path);
         register_dashboard(&mut config, address);
+        // Link previews and the incident feed need absolute addresses.
+        config.site.url.get_or_insert_with(|| service.clone());
         let sandbox = Sandbox::start(
             socket,
             SandboxOptions {
@@ -89,6 +91,7 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
         let mut app = App::build(config, clock, Random::from_system(), version).await?;
         // The demo bot may fall silent immediately, and the pages must believe it.
         app.site.listening_since = started_at.before(demo_bot::LONG_SILENT);
+        app.site.use_demo_preview();
         let app = Arc::new(app);
         let admin = serve::answer_operators(admin, &app)?;
         demo_bot::add_key(&app).await?;

@@ -51,6 +51,7 @@ impl HttpService {
         };
         let Some(body) = made else { return Err(Some(Box::new(context))) };
         let response = HotResponse {
+            link: self.app.site.link().filter(|_| body.links_to_site).cloned(),
             body,
             id: context.id,
             date: date::header(context.time),

@@ -221,11 +221,13 @@ function showPerson(session) {
     element("person-username").textContent = `@${session.user.username}`;
     element("avatar").src = pictureAddress(session.user.avatar);
     show("servers-loading", !servers && !serversProblem);
+    showView();
   } else {
     // Nothing about one user may be left on the page for the next one.
     element("avatar").removeAttribute("src");
     for (const id of ["person-name", "person-username", "missing-answer"]) element(id).replaceChildren();
     for (const id of ["search", "missing-server"]) element(id).value = "";
+    shown.servers = shown.invitable = STEP;
   }
   // If the focused element is hidden now, keyboard users continue at the start of the new view.
   if (document.activeElement.closest("#dashboard [hidden]")) element(session ? "servers-title" : "sign-in").focus();
@@ -238,26 +240,60 @@ companion.onSession((session, reason) => {
   showPerson(session);
 });
 
+// --- Views -------------------------------------------------------------------------------------------------------------------
+
+/** Shows the view in the address, or the first. Back, forward and links to a view work. */
+function showView() {
+  const links = [...element("views").querySelectorAll("a")].filter((link) => !link.parentElement.hidden);
+  const chosen = links.find((link) => link.hash === location.hash) ?? links[0];
+  for (const link of element("views").querySelectorAll("a")) {
+    if (link === chosen) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+    show(link.dataset.view, link === chosen);
+  }
+}
+addEventListener("hashchange", showView);
+
 // --- Servers -----------------------------------------------------------------------------------------------------------------
 
-const nameOf = (guild) => make("strong", { class: "name clamp" }, make("bdi", {}, guild.name));
+// Servers where the user can do the most come first. Otherwise, the service's order stays.
+const RANKS = ["Owner", "Manager", "Administrator", "Moderator", undefined];
+const rank = (guild) => RANKS.indexOf(guild.role ?? undefined);
+const byRank = (guilds) => [...guilds].sort((a, b) => rank(a) - rank(b));
+
+/** A server's name, linked to the page where people manage it if there is one. */
+function nameOf(guild, manage = undefined) {
+  const name = make("bdi", {}, guild.name);
+  const address = manage?.replaceAll("{guild}", encodeURIComponent(guild.id));
+  return make("strong", { class: "name clamp" }, address ? make("a", { class: "whole-card", href: address }, name) : name);
+}
 const roleOf = (guild) => words.roles[guild.role ?? "Member"];
 
+/** The permission keys that are `true`; all 20 are always there. Some describe the server or the person instead. */
+const keysOf = (guild) => Object.keys(guild.permissions).filter((key) => guild.permissions[key]);
+const isFact = (key) => words.serverFacts.includes(key) || words.personFacts.includes(key);
+const meanings = (list, keys) => make("ul", { class: list }, ...keys.map((key) => make("li", {}, words.permissionNames[key] ?? key)));
+
 function serverEntry(guild) {
-  // All 20 keys are always there, `true` or `false`.
-  const keys = Object.keys(guild.permissions).filter((key) => guild.permissions[key]);
-  const details = make("details", {}, make("summary", {}, words.permissions));
+  const keys = keysOf(guild);
+  const permissions = keys.filter((key) => !isFact(key));
+  const facts = keys.filter((key) => words.serverFacts.includes(key));
+  const details = make("details", {}, make("summary", {}, permissions.length > 0 ? words.permissions : words.aboutServer));
   // Created on demand: there may be 200 servers.
   details.addEventListener("toggle", () => {
     if (!details.open || details.children.length > 1) return;
-    details.append(make("ul", { class: "permissions" }, ...keys.map((key) => make("li", {}, words.permissionNames[key] ?? key))));
+    if (permissions.length > 0) details.append(meanings("permissions", permissions));
+    if (permissions.length > 0 && facts.length > 0) details.append(make("h3", {}, words.aboutServer));
+    if (facts.length > 0) details.append(meanings("server-facts", facts));
   });
-  const facts = make("p", { class: "facts" }, make("span", { class: "chip" }, roleOf(guild)));
-  if (guild.plus.active) facts.append(" ", make("span", { class: "chip premium" }, words.premium));
-  if (guild.members) facts.append(" ", make("span", { class: "quiet" }, counted(words.members, guild.members)));
-  const about = make("div", { class: "grow" }, nameOf(guild), facts);
-  if (keys.length > 0) about.append(details);
-  return make("li", { class: "card server" }, picture(guild.icon), about);
+  const role = make("span", { class: guild.role ? "chip role-here" : "chip" }, roleOf(guild));
+  const line = make("p", { class: "facts" }, role);
+  if (guild.plus.active) line.append(" ", make("span", { class: "chip premium" }, words.premium));
+  if (guild.members) line.append(" ", make("span", { class: "quiet" }, counted(words.members, guild.members)));
+  const head = make("div", { class: "server-head" }, picture(guild.icon), make("div", { class: "grow" }, nameOf(guild, element("dashboard").dataset.manage), line));
+  const entry = make("li", { class: "card server" }, head);
+  if (permissions.length + facts.length > 0) entry.append(details);
+  return entry;
 }
 
 /** Opens the provider's page for adding the bot in another tab: the server appears here as soon as the bot is in it. */
@@ -267,22 +303,56 @@ function invitableEntry(guild) {
   const link = inviteLink(guild, words.invite);
   link.className = "button small";
   link.ariaLabel = `${fill(words.inviteTo, { name: guild.name })} ${words.newTab}`;
-  return make("li", { class: "card server" }, picture(guild.icon), make("div", { class: "grow" }, nameOf(guild)), link);
+  const head = make("div", { class: "server-head" }, picture(guild.icon), make("div", { class: "grow" }, nameOf(guild)));
+  return make("li", { class: "card server" }, head, link);
 }
 
 /** For searching: "cafe" finds "CAFÉ". */
 const plain = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLocaleLowerCase(language).trim();
 const isMatch = (guild, text) => guild.id === text.trim() || plain(guild.name).includes(plain(text));
 
+/** How many servers a list shows at first, and how many more per click, so that 150 servers don't fill 150 screens of a phone. */
+const STEP = 24;
+const shown = { servers: STEP, invitable: STEP };
+
+/** Shows the first matching entries of a list, and a button for more. */
+function showSome(id, found = () => true) {
+  const entries = [...element(id).children];
+  const matching = entries.filter((entry) => found(entry.dataset.id));
+  const visible = new Set(matching.slice(0, shown[id]));
+  for (const entry of entries) entry.hidden = !visible.has(entry);
+  const rest = matching.length - visible.size;
+  show(`more-${id}`, rest > 0);
+  element(`more-${id}`).textContent = counted(words.showMore, Math.min(rest, STEP));
+}
+function showMore(id, again) {
+  const last = [...element(id).children].findLast((entry) => !entry.hidden);
+  shown[id] += STEP;
+  again();
+  // Keyboard users continue at the first new entry.
+  let next = last?.nextElementSibling;
+  while (next?.hidden) next = next.nextElementSibling;
+  next?.querySelector("a, button, summary")?.focus();
+}
+element("more-servers").addEventListener("click", () => showMore("servers", showMatches));
+element("more-invitable").addEventListener("click", () => showMore("invitable", () => showSome("invitable")));
+
 function showMatches() {
   if (!servers) return;
   const text = element("search").value;
   const found = new Set(servers.mine.filter((guild) => isMatch(guild, text)).map((guild) => guild.id));
-  for (const entry of element("servers").children) entry.hidden = !found.has(entry.dataset.id);
+  showSome("servers", (id) => found.has(id));
   const all = counted(words.servers, servers.mine.length);
   const matches = text.trim() === "" ? all : fill(words.matches, { count: numbers.format(found.size), all });
   // Setting the same text again would announce it again.
   if (element("matches").textContent !== matches) element("matches").textContent = matches;
+}
+
+/** Shows what the keys say about the person, whatever the server. */
+function showPersonFacts(guilds) {
+  const keys = new Set(guilds.flatMap(keysOf));
+  const facts = words.personFacts.filter((key) => keys.has(key)).map((key) => make("li", { class: "chip" }, words.permissionNames[key] ?? key));
+  element("person-facts").replaceChildren(...facts);
 }
 
 function showServers({ data, error, loading }) {
@@ -293,11 +363,17 @@ function showServers({ data, error, loading }) {
   show("servers-failed", error !== undefined && companion.session() !== null);
   say("servers-problem", ...(error ? told(error) : []));
   const { mine = [], invitable = [] } = data ?? {};
-  fillList(element("servers"), mine, serverEntry);
+  fillList(element("servers"), byRank(mine), serverEntry);
   fillList(element("invitable"), invitable, invitableEntry);
+  showSome("invitable");
+  showPersonFacts(mine);
+  element("servers-count").textContent = numbers.format(mine.length);
+  element("invitable-count").textContent = numbers.format(invitable.length);
+  show("servers-count", data !== undefined);
   show("search-row", mine.length > 0);
   show("no-servers", data !== undefined && mine.length === 0);
-  show("invitable-section", invitable.length > 0);
+  show("add-view", invitable.length > 0);
+  showView();
   show("list-row", data !== undefined);
   const wasRefreshed = isRefreshing && !error;
   isRefreshing = false;
@@ -329,7 +405,10 @@ element("try-again").addEventListener("click", () => {
   element("servers-title").focus();
   watched.reload({ fresh: true });
 });
-element("search").addEventListener("input", showMatches);
+element("search").addEventListener("input", () => {
+  shown.servers = STEP;
+  showMatches();
+});
 
 watch("status", companion.status, ({ data }) => {
   isBotSilent = data?.health.bot.uptime.readable === "offline";
@@ -376,10 +455,11 @@ function whyMissing(query) {
 
 function showServer(id) {
   element("search").value = "";
+  shown.servers = Math.max(shown.servers, byRank(servers.mine).findIndex((guild) => guild.id === id) + 1);
   showMatches();
   const entry = [...element("servers").children].find((each) => each.dataset.id === id);
   entry?.scrollIntoView({ block: "center" });
-  (entry?.querySelector("summary") ?? element("servers-title")).focus();
+  (entry?.querySelector("a, summary") ?? element("servers-title")).focus();
 }
 
 element("missing").addEventListener("submit", (event) => {

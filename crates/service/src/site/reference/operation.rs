@@ -116,7 +116,7 @@ fn body(page: &Reference<'_>, operation: Operation<'_>) -> Markup {
             @let schema = content.schema.as_ref();
             @match schema.and_then(|schema| fields(page.document, schema, &page.style, page.frame.words())) {
                 Some(table) => (table),
-                None => p { a href=(page.frame.site.path("/docs/feed#what-a-line-can-contain")) { (words.what_a_line_says) } },
+                None => p class="up" { a href=(page.frame.site.path("/docs/feed#what-a-line-can-contain")) { (words.what_a_line_says) } },
             }
         }
     }

@@ -118,7 +118,7 @@ fn the_schemas_have_nothing_that_the_page_does_not_show() {
 fn markdown_becomes_markup_without_raw_html_and_foreign_links() {
     let style = TextStyle {
         operations: [("GET /team".to_owned(), "#getTeam".to_owned())].into(),
-        documents: [("dashboard.md", "/docs".to_owned()), ("feed.md", "/docs/feed".to_owned())],
+        documents: vec![("dashboard.md", "/docs".to_owned()), ("feed.md", "/docs/feed".to_owned())],
         lang: None,
     };
     for (written, expected) in [

@@ -18,7 +18,7 @@ pub(super) struct TextStyle {
     /// The address of each operation by what texts call it: `GET /guilds`.
     pub(super) operations: BTreeMap<String, String>,
     /// Where a link to another document of the project leads, if we have it.
-    pub(super) documents: [(&'static str, String); 2],
+    pub(super) documents: Vec<(&'static str, String)>,
     /// `en` where the page is in another language.
     pub(super) lang: Option<&'static str>,
 }
@@ -32,9 +32,14 @@ impl TextStyle {
             operations: operations
                 .map(|operation| (format!("{} {}", operation.method, operation.path), address(operation.id)))
                 .collect(),
-            documents: [("dashboard.md", site.path("/docs")), ("feed.md", site.path("/docs/feed"))],
+            documents: vec![("dashboard.md", site.path("/docs")), ("feed.md", site.path("/docs/feed"))],
             lang: (language != Language::English).then_some(Language::English.tag()),
         }
+    }
+
+    /// For the operator's text, which doesn't refer to our operations or documents.
+    pub(super) fn of_operator() -> Self {
+        Self { operations: BTreeMap::new(), documents: Vec::new(), lang: None }
     }
 
     /// A text of one line: without the paragraph around it.
@@ -55,8 +60,14 @@ impl TextStyle {
                 Event::Start(Tag::Paragraph) => out.push_str("<p>"),
                 Event::End(TagEnd::Paragraph) => out.push_str("</p>"),
                 Event::Start(Tag::Heading { level, .. }) => heading(level, &plain(&mut events)).render_to(&mut out),
-                Event::Start(Tag::List(_)) => out.push_str("<ul class=\"listed\">"),
-                Event::End(TagEnd::List(_)) => out.push_str("</ul>"),
+                Event::Start(Tag::List(Some(_))) => out.push_str("<ol class=\"listed\">"),
+                Event::Start(Tag::List(None)) => out.push_str("<ul class=\"listed\">"),
+                Event::End(TagEnd::List(is_numbered)) => out.push_str(if is_numbered { "</ol>" } else { "</ul>" }),
+                Event::Start(Tag::Emphasis) => out.push_str("<em>"),
+                Event::End(TagEnd::Emphasis) => out.push_str("</em>"),
+                Event::Start(Tag::BlockQuote(_)) => out.push_str("<blockquote>"),
+                Event::End(TagEnd::BlockQuote(_)) => out.push_str("</blockquote>"),
+                Event::Rule => out.push_str("<hr>"),
                 Event::Start(Tag::Item) => out.push_str("<li>"),
                 Event::End(TagEnd::Item) => out.push_str("</li>"),
                 Event::Start(Tag::CodeBlock(kind)) => {

@@ -4,6 +4,7 @@ use domain::Permission;
 use serde::Serialize;
 
 use super::failures::{self, DashboardFailureWords};
+use super::permissions;
 
 /// The words of the page itself.
 pub(in crate::site) struct DashboardWords {
@@ -23,6 +24,8 @@ pub(in crate::site) struct DashboardWords {
     pub(in crate::site) sign_in_privacy: &'static str,
     pub(in crate::site) you: &'static str,
     pub(in crate::site) sign_out: &'static str,
+    /// The accessible name of the navigation between the page's views.
+    pub(in crate::site) views: &'static str,
     pub(in crate::site) servers: &'static str,
     pub(in crate::site) search: &'static str,
     pub(in crate::site) refresh: &'static str,
@@ -37,6 +40,8 @@ pub(in crate::site) struct DashboardWords {
     pub(in crate::site) missing_label: &'static str,
     pub(in crate::site) missing_ask: &'static str,
     pub(in crate::site) sessions: &'static str,
+    /// The short form, for the navigation.
+    pub(in crate::site) sessions_short: &'static str,
     pub(in crate::site) sessions_what: &'static str,
     pub(in crate::site) sign_out_everywhere: &'static str,
     pub(in crate::site) script: DashboardScriptWords,
@@ -67,7 +72,10 @@ pub(in crate::site) struct DashboardScriptWords {
     premium: &'static str,
     members: PluralWords,
     permissions: &'static str,
+    about_server: &'static str,
     servers: PluralWords,
+    /// The button below a list that shows only its first entries.
+    show_more: PluralWords,
     matches: &'static str,
     list_read: &'static str,
     refreshed: &'static str,
@@ -142,6 +150,7 @@ pub(super) const EN: DashboardWords = DashboardWords {
     sign_in_privacy: "You sign in on Discord, so this site never sees your password. It only asks for your name, your picture and your list of servers.",
     you: "You",
     sign_out: "Sign out",
+    views: "Dashboard",
     servers: "Your servers",
     search: "Search your servers",
     refresh: "Refresh",
@@ -156,6 +165,7 @@ pub(super) const EN: DashboardWords = DashboardWords {
     missing_label: "Server name or ID",
     missing_ask: "Find out",
     sessions: "Where you're signed in",
+    sessions_short: "Sessions",
     sessions_what: "If you don't recognise one of these, sign out of it.",
     sign_out_everywhere: "Sign out everywhere",
     script: DashboardScriptWords {
@@ -181,7 +191,9 @@ pub(super) const EN: DashboardWords = DashboardWords {
         premium: "Premium",
         members: PluralWords { one: "{count} member", other: "{count} members" },
         permissions: "Your permissions",
+        about_server: "About this server",
         servers: PluralWords { one: "{count} server", other: "{count} servers" },
+        show_more: PluralWords { one: "Show {count} more server", other: "Show {count} more servers" },
         matches: "{count} of {all}",
         list_read: "Updated {ago}",
         refreshed: "The list is up to date.",
@@ -212,28 +224,7 @@ pub(super) const EN: DashboardWords = DashboardWords {
         end_session_on: "Sign out: {device}",
         ended_session: "Signed out: {device}",
     },
-    permission: |key| match key {
-        Permission::ErlcStaff => "Game server staff",
-        Permission::ServicePlusGuild => "This server has premium",
-        Permission::QualityAssurance => "You're on the bot's QA team",
-        Permission::ErlcAdmin => "Game server administrator",
-        Permission::Docwriter => "You write the bot's documentation",
-        Permission::Founder => "You're a founder of the bot",
-        Permission::ErlcManager => "Game server manager",
-        Permission::ManageServer => "Manage this server",
-        Permission::Executive => "You're an executive on the bot's team",
-        Permission::BotDeveloper => "You develop the bot",
-        Permission::WebDeveloper => "You develop the bot's website",
-        Permission::Setup => "The bot is set up here",
-        Permission::SessionStarter => "Start game sessions",
-        Permission::Mod => "Moderate",
-        Permission::Support => "You provide support for the bot",
-        Permission::Management => "You manage the bot's team",
-        Permission::Admin => "Administer",
-        Permission::ServiceStaff => "You're on the bot's team",
-        Permission::ErlcLinked => "The game server is linked",
-        Permission::ServicePlusMember => "You have premium",
-    },
+    permission: permissions::english,
 };
 
 pub(super) const DE: DashboardWords = DashboardWords {
@@ -259,6 +250,7 @@ pub(super) const DE: DashboardWords = DashboardWords {
     sign_in_privacy: "Du meldest dich bei Discord an. Diese Website sieht dein Passwort nie und fragt nur nach deinem Namen, deinem Bild und deiner Serverliste.",
     you: "Du",
     sign_out: "Abmelden",
+    views: "Dashboard",
     servers: "Deine Server",
     search: "Deine Server durchsuchen",
     refresh: "Aktualisieren",
@@ -273,6 +265,7 @@ pub(super) const DE: DashboardWords = DashboardWords {
     missing_label: "Name oder ID des Servers",
     missing_ask: "Herausfinden",
     sessions: "Wo du angemeldet bist",
+    sessions_short: "Sitzungen",
     sessions_what: "Kommt dir eine Sitzung unbekannt vor? Dann beende sie.",
     sign_out_everywhere: "Überall abmelden",
     script: DashboardScriptWords {
@@ -301,7 +294,9 @@ pub(super) const DE: DashboardWords = DashboardWords {
         premium: "Premium",
         members: PluralWords { one: "{count} Mitglied", other: "{count} Mitglieder" },
         permissions: "Deine Rechte",
+        about_server: "Über diesen Server",
         servers: PluralWords { one: "{count} Server", other: "{count} Server" },
+        show_more: PluralWords { one: "{count} weiteren Server anzeigen", other: "{count} weitere Server anzeigen" },
         matches: "{count} von {all}",
         list_read: "Aktualisiert: {ago}",
         refreshed: "Die Liste ist aktuell.",
@@ -332,26 +327,5 @@ pub(super) const DE: DashboardWords = DashboardWords {
         end_session_on: "Abmelden: {device}",
         ended_session: "Abgemeldet: {device}",
     },
-    permission: |key| match key {
-        Permission::ErlcStaff => "Team des Spielservers",
-        Permission::ServicePlusGuild => "Dieser Server hat Premium",
-        Permission::QualityAssurance => "Du gehörst zum QA-Team des Bots",
-        Permission::ErlcAdmin => "Administration des Spielservers",
-        Permission::Docwriter => "Du schreibst die Dokumentation des Bots",
-        Permission::Founder => "Du hast den Bot mit ins Leben gerufen",
-        Permission::ErlcManager => "Leitung des Spielservers",
-        Permission::ManageServer => "Diesen Server verwalten",
-        Permission::Executive => "Du gehörst zur Führung des Bot-Teams",
-        Permission::BotDeveloper => "Du entwickelst den Bot",
-        Permission::WebDeveloper => "Du entwickelst die Website des Bots",
-        Permission::Setup => "Der Bot ist hier eingerichtet",
-        Permission::SessionStarter => "Spielsitzungen starten",
-        Permission::Mod => "Moderieren",
-        Permission::Support => "Du leistest Support für den Bot",
-        Permission::Management => "Du leitest das Bot-Team",
-        Permission::Admin => "Administrieren",
-        Permission::ServiceStaff => "Du gehörst zum Bot-Team",
-        Permission::ErlcLinked => "Der Spielserver ist verknüpft",
-        Permission::ServicePlusMember => "Du hast Premium",
-    },
+    permission: permissions::german,
 };

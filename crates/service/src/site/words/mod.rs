@@ -8,6 +8,7 @@ pub(super) mod en;
 mod failures;
 pub(super) mod happenings;
 pub(super) mod home;
+mod permissions;
 pub(super) mod reference;
 pub(super) mod shared;
 pub(super) mod status;
