@@ -69,9 +69,11 @@ fn site_routes(api: Routes, site: &SiteConfig) -> Routes {
         let page = language::switchable("/site/status", get(pages::status));
         routes = routes.page(SITE, "/site/status", page);
         // Feed readers and programs on other sites read them too.
-        routes = routes
-            .page(PUBLIC, "/site/incidents.atom", get(pages::incidents))
-            .page(PUBLIC, "/site/incidents.json", get(pages::incidents_as_json));
+        routes = routes.page(PUBLIC, "/site/incidents.atom", get(pages::incidents)).page(
+            PUBLIC,
+            "/site/incidents.json",
+            get(pages::incidents_as_json),
+        );
     }
     if is_shown(SitePart::Dashboard) {
         let page = language::switchable("/site/dashboard", get(pages::dashboard));

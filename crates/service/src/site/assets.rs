@@ -12,7 +12,7 @@ use crate::views::compressible::CompressibleBody;
 pub(super) const ICON: &[u8] = include_bytes!("assets/icon.png");
 
 /// Name, media type and content of each file.
-const FILES: [(&str, &str, &[u8]); 9] = [
+const FILES: [(&str, &str, &[u8]); 11] = [
     ("style.css", "text/css; charset=utf-8", include_bytes!("assets/style.css")),
     ("times.js", "text/javascript; charset=utf-8", include_bytes!("assets/times.js")),
     ("live.js", "text/javascript; charset=utf-8", include_bytes!("assets/live.js")),

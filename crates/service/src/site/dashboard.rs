@@ -17,9 +17,6 @@ pub const PATH: &str = "/site/dashboard";
 /// the script saves a round trip.
 const CLIENT: &str = "companion.js";
 
-/// Lets tabs share one live stream. The page passes its address to the script too (`data-tabs`).
-const TABS: &str = "tabs.js";
-
 /// Keys that describe a server, no matter who is looking. They aren't anybody's permissions.
 const SERVER_FACTS: [Permission; 3] = [Permission::Setup, Permission::ErlcLinked, Permission::ServicePlusGuild];
 /// Keys that describe a person in every server, in addition to those of the bot's team.
@@ -67,7 +64,7 @@ pub fn page(site: &Site, language: Language, sign_in: &SignIn) -> String {
         section: Section::Dashboard,
         title,
         description: language.words().dashboard.description,
-        scripts: if *sign_in == SignIn::Ready { &[CLIENT, TABS, "dashboard.js"] } else { &[] },
+        scripts: if *sign_in == SignIn::Ready { &[CLIENT, "dashboard.js"] } else { &[] },
         live: "",
     };
     let words = &language.words().dashboard;
@@ -76,8 +73,7 @@ pub fn page(site: &Site, language: Language, sign_in: &SignIn) -> String {
     frame.page(&html! {
         div id="dashboard" class="wide stack dashboard" data-pictures=(site.pictures.allowed())
             data-default-picture=(site.pictures.safe(&Picture::default()))
-            data-manage=[&site.config.manage_url]
-            data-client=(site.path(&assets::path(CLIENT))) data-tabs=(site.path(&assets::path(TABS)))
+            data-manage=[&site.config.manage_url] data-client=(site.path(&assets::path(CLIENT)))
             data-contact=[contact.map(|link| &link.label)] data-contact-url=[contact.map(|link| &link.url)] {
             div {
                 h1 { (title) }

@@ -49,7 +49,7 @@ impl PageFrame<'_> {
         let title = if title.is_empty() { name.clone() } else { format!("{title} · {name}") };
         html! {
             (DOCTYPE)
-            html lang=(language.tag()) data-base=(site.base_path) data-times=[self.times()] {
+            html lang=(language.tag()) data-base=(site.base_path) data-times=[self.times()] data-tabs=[self.tabs()] {
                 head {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
@@ -74,7 +74,7 @@ impl PageFrame<'_> {
                     @if site.shows(SitePart::Status) {
                         link rel="alternate" type="application/atom+xml" href=(site.path("/site/incidents.atom")) title=(words.status);
                     }
-                    @if let Some(times) = self.times() { script type="module" src=(times) {} }
+                    @for module in [self.times(), self.tabs()].into_iter().flatten() { script type="module" src=(module) {} }
                     @for script in self.scripts {
                         script type="module" src=(site.path(&assets::path(script))) {}
                     }
@@ -131,8 +131,17 @@ impl PageFrame<'_> {
     /// The address of the script that shows times in the visitor's time zone, for pages that have times. Other scripts import it but
     /// can't know its address, which contains a hash.
     fn times(&self) -> Option<String> {
-        let has_times = !self.live.is_empty() || self.scripts.contains(&"dashboard.js");
-        has_times.then(|| self.site.path(&assets::path("times.js")))
+        self.is_followed().then(|| self.site.path(&assets::path("times.js")))
+    }
+
+    /// The address of the script that lets tabs share one live stream.
+    fn tabs(&self) -> Option<String> {
+        self.is_followed().then(|| self.site.path(&assets::path("tabs.js")))
+    }
+
+    /// Whether the page stays up to date by itself.
+    fn is_followed(&self) -> bool {
+        !self.live.is_empty() || self.scripts.contains(&"dashboard.js")
     }
 
     fn path(&self) -> &'static str {

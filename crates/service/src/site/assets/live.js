@@ -2,8 +2,8 @@
 // `GET /live` that matter. Of all visible tabs, one has the stream and tells the others: a browser opens only six connections to a
 // service over HTTP/1.1. What crosses the channel are names of topics, which are the same for everybody.
 
-const { base, times } = document.documentElement.dataset;
-const { localise } = await import(times);
+const { base, times, tabs } = document.documentElement.dataset;
+const [{ localise }, { shareTabs }] = await Promise.all([import(times), import(tabs)]);
 const main = document.querySelector("main");
 const topics = main.dataset.live.split(" ");
 
@@ -89,18 +89,14 @@ addEventListener("online", () => readIn(SOON));
 
 // --- The stream ---
 
-const name = `bot-companion:pages:${base}`;
-const channel = new BroadcastChannel(name);
-channel.addEventListener("message", ({ data }) => hear(data));
-
 function hear(changed) {
   if (changed.includes("status") && topics.includes("status")) readIn(SOON);
   else if (changed.some((topic) => topics.includes(topic))) readIn(LATER);
 }
 
-/** Keeps a stream open until the signal aborts. `isNew`: the page has just been loaded, so its first event, which names every topic, says
- * nothing new. */
-function hold(signal, isNew) {
+/** Keeps a stream open until the signal aborts, and tells the other tabs what changed. `isNew`: the page has just been loaded, so its
+ * first event, which names every topic, says nothing new. */
+function hold(say, signal, isNew) {
   return new Promise((resolve) => {
     let stream;
     let reopen;
@@ -110,7 +106,7 @@ function hold(signal, isNew) {
       stream.addEventListener("changed", (event) => {
         const { changed } = JSON.parse(event.data);
         if (!isNew) {
-          channel.postMessage(changed);
+          say(changed);
           hear(changed);
         }
         isNew = false;
@@ -135,26 +131,28 @@ function hold(signal, isNew) {
   });
 }
 
+const share = shareTabs(window);
 let visible;
 /** Has the stream, or waits until the tab that has it is closed or hidden. */
-async function follow(isNew) {
+function follow(isNew) {
   visible = new AbortController();
   const { signal } = visible;
-  // Only a secure context has locks. Without them, each visible tab has its own stream.
-  if (!navigator.locks) return hold(signal, isNew);
-  const isMine = await navigator.locks.request(name, { ifAvailable: true }, async (lock) => {
-    if (lock) await hold(signal, isNew);
-    return lock !== null;
-  });
-  if (isMine || signal.aborted) return;
-  // Aborted while it waits, it ends with an error.
-  await navigator.locks.request(name, { signal }, () => hold(signal, false)).catch(() => undefined);
+  void share(
+    `bot-companion:pages:${base}`,
+    (say) => hold(say, signal, isNew),
+    (changed) => {
+      // Another tab has the stream. If this one gets it later, it may have missed events.
+      isNew = false;
+      if (changed) hear(changed);
+    },
+    signal,
+  );
 }
 
 document.addEventListener("visibilitychange", () => {
   visible?.abort();
   if (document.hidden) return;
   readIn(SOON);
-  void follow(false);
+  follow(false);
 });
-if (!document.hidden) void follow(true);
+if (!document.hidden) follow(true);
