@@ -81,7 +81,7 @@ impl Time {
             year_from_march * 365 + year_from_march / 4 - year_from_march / 100 + year_from_march / 400 + day_of_year;
         let seconds = days.checked_sub(719_468)? * 86_400 + hour * 3_600 + minute * 60 + second;
         let utc = Self::from_seconds(seconds);
-        // A day that its month does not have comes out as another one.
+        // A day that the month doesn't have turns into another date.
         if !utc.iso8601().starts_with(date) {
             return None;
         }
@@ -110,7 +110,7 @@ impl Time {
     }
 }
 
-/// This many numbers of two digits, the first of a date of four, between separators.
+/// `N` numbers with separators in between. Each has two digits, except for a date's year, which has four.
 fn numbers<const N: usize>(text: &str, separator: char) -> Option<[u64; N]> {
     let number = |(index, part): (usize, &str)| {
         let digits = if index == 0 && separator == '-' { 4 } else { 2 };

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { HARBOUR, until } from "../harness.js";
 import { DASHBOARD, HOME, STATUS, WIDTHS, arriveOnSite, axe, fitsWindow, isSignedIn, onSite, signIn, signInButton } from "./site.js";
 
-// Before the service starts.
+// Set before the service starts.
 process.env.COMPANION_SITE_LINKS = "Support | https://chat.example/invite, Privacy | https://bot.example/privacy";
 const { visit } = onSite();
 
@@ -21,7 +21,7 @@ visit("wrong credentials of the service are told as such, with whom to tell", as
     await page.getByRole("link", { name: /\bowner · @/ }).click();
     const told = problem(page, said);
     await told.waitFor();
-    // It never will work, so nobody should wait for it.
+    // Waiting won't help, so the page mustn't suggest it.
     assert.doesNotMatch(await told.textContent(), /isn't responding|Try again|antwortet/);
     assert.match(await told.textContent(), /ID: \w+/);
     assert.equal(await told.getByRole("link", { name: "Support" }).getAttribute("href"), "https://chat.example/invite");
@@ -51,7 +51,7 @@ visit("a sign-in that waits for the provider says so, and goes on by itself", as
 visit("a page that is refused offers itself again, with the true wait", async (arrive, service) => {
   const visitor = await arriveOnSite(arrive, { javaScriptEnabled: false });
   visitor.allow(/: 503$/);
-  // The style sheet is refused, too.
+  // The style sheet is refused too.
   visitor.allow(/^console: Refused to apply style from /);
   await service.control("PUT", "overloaded");
   const page = await visitor.context.newPage();
@@ -84,7 +84,7 @@ visit("a page that is refused offers itself again, with the true wait", async (a
   await again.getByRole("heading", { level: 1, name: "Status" }).waitFor();
 });
 
-/** A visitor without the stream, which makes pages read again for other reasons. */
+/** A visitor without the live stream, so that nothing else makes the page reload its data. */
 async function withoutStream(arrive) {
   const visitor = await arriveOnSite(arrive);
   await visitor.context.route("**/live", (route) => route.abort());
@@ -98,7 +98,7 @@ visit("a page that could not be read again is, as soon as the network is back", 
   await visitor.context.clock.install();
   const page = await visitor.open(HOME);
   await page.getByRole("heading", { name: "The bot is up", exact: true }).waitFor();
-  // From now on, only these tests let time pass: a page is also read every minute.
+  // The clock stands still from here on, because a page is also read every minute.
   await page.clock.pauseAt(await page.evaluate(() => Date.now() + 1000));
   await visitor.context.setOffline(true);
   await service.control("PUT", "bot-offline");

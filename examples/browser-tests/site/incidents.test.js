@@ -14,7 +14,7 @@ const isInView = (element) =>
     return top >= 0 && top < innerHeight;
   });
 
-/** Opens a page whose live stream is open, so that it hears of every change from then on. */
+/** Opens a page and waits for its live stream, so that it misses no change from then on. */
 async function openAndListen(visitor, path) {
   const stream = visitor.context.waitForEvent("response", (response) => response.url().endsWith("/live"));
   const page = await visitor.open(path);
@@ -26,7 +26,7 @@ async function openAndListen(visitor, path) {
 visit("the first run shows 90 days with two incidents and maintenance, and says that they are made up", async (arrive) => {
   const visitor = await arriveOnSite(arrive);
   const status = await visitor.open(STATUS);
-  await article(status, "Demonstration data").getByText(/are made up/).waitFor();
+  await article(status, "Demo data").getByText(/are made up/).waitFor();
   const availability = status.getByRole("region", { name: /^Uptime/ });
   assert.equal(await availability.getByRole("img").count(), 3, "three rows of 30 days");
   await availability.getByText(/99\.\d+% uptime over the recorded period \(90 days\)/).waitFor();
@@ -45,9 +45,9 @@ visit("the first run shows 90 days with two incidents and maintenance, and says 
 
   const home = await visitor.open(HOME);
   await article(home, "Database upgrade").getByText(/^Maintenance · /).waitFor();
-  await announcements(home).getByRole("link", { name: "Demonstration data" }).click();
+  await announcements(home).getByRole("link", { name: "Demo data" }).click();
   await home.waitForURL(/\/site\/status#announcement-\d+$/);
-  assert.ok(await isInView(article(home, "Demonstration data")));
+  assert.ok(await isInView(article(home, "Demo data")));
 });
 
 visit("an announcement, its update and its end reach open pages without a reload", async (arrive, service) => {

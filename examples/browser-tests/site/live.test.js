@@ -1,4 +1,4 @@
-// How the pages stay up to date: with one stream for all tabs, and no more reading than they need.
+// How the pages stay up to date: one stream for all tabs, and no unnecessary reads.
 import assert from "node:assert/strict";
 import { HARBOUR, until } from "../harness.js";
 import { HOME, STATUS, arriveOnSite, onSite } from "./site.js";
@@ -9,7 +9,7 @@ const streams = (visitor) => visitor.requests.filter((request) => request.url().
 /** How often open pages were read again. */
 const readings = (visitor) => visitor.requests.filter((request) => request.resourceType() === "fetch").length;
 const heading = (page, name) => page.getByRole("heading", { name, exact: true });
-/** How many tabs have the stream, or wait for it. */
+/** How many tabs hold the stream or wait for it. */
 const queue = (page) =>
   page.evaluate(async () => {
     const { held, pending } = await navigator.locks.query();
@@ -46,7 +46,7 @@ visit("a stream that is refused is opened again", async (arrive) => {
   await open;
 });
 
-/** The topics of the service's events, one list after the other. */
+/** The topics of each event, as lists. */
 async function* events(service) {
   const { body } = await fetch(`${service.url}/live`);
   let rest = "";
@@ -60,7 +60,7 @@ async function* events(service) {
   }
 }
 
-// The last one: the demonstration's bot is gone afterwards.
+// This is the last test, because it ends the demo bot.
 visit("numbers that change every second are read together", async (arrive, service) => {
   const guild = { id: HARBOUR.id, owner: HARBOUR.owner, name: HARBOUR.name };
   await service.botTakesOver({ ...guild, members: 1000 });
@@ -71,7 +71,7 @@ visit("numbers that change every second are read together", async (arrive, servi
   await stream;
   let [changes, members] = [0, 1000];
   for await (const changed of events(service)) {
-    // The first names everything.
+    // The first event names every topic.
     if (members > 1000 && changed.includes("stats")) changes += 1;
     if (changes === 8) break;
     members += 1;

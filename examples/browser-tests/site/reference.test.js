@@ -58,7 +58,7 @@ visit("an example stands beside the text where there is room, and below it elsew
 });
 
 visit("each of the 20 permission keys is explained, in both languages", async (arrive) => {
-  for (const [locale, expected] of [["en-GB", "Moderates the server with the bot"], ["de-DE", "Moderiert den Server mit dem Bot"]]) {
+  for (const [locale, expected] of [["en-GB", "Moderates this server"], ["de-DE", "Moderiert diesen Server"]]) {
     const page = await (await arriveOnSite(arrive, { locale })).open(`${DOCS}#listGuilds`);
     const rows = operation(page, "listGuilds").locator(".facts tr").filter({ hasText: /permissions\.[A-Z_]+/ });
     assert.equal(await rows.count(), 20);

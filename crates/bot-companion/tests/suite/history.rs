@@ -253,7 +253,7 @@ async fn maintenance_and_updates_are_commands() {
     let (begins, ends, later) = (in_days(2), in_days(3), in_days(4));
     let (code, text) =
         announce(&["maintenance", "Move", "--begins", &begins, "--ends", &ends, "--text", "Slow."]).await;
-    let posted = "Announcement 1 is posted. To call it off or end it early: bot-companion announce end 1\n";
+    let posted = "Announcement 1 is posted. To cancel it or end it early: bot-companion announce end 1\n";
     assert_eq!((code, text.as_str()), (0, posted));
     let (code, text) = announce(&["reschedule", "1", "--begins", &begins, "--ends", &later]).await;
     assert_eq!((code, text), (0, format!("Maintenance 1 is now from {begins} to {later}.\n")));

@@ -23,7 +23,7 @@ async fn home_and_status_say_the_same_uptime_after_an_outage() {
     assert!(home().await.contains("Up for 2 hours") && status(&app).await.contains("Up for 2 hours"));
     watched(&app, 240).await;
     beats().await;
-    // The recorder has not seen yet that the incident is over.
+    // The recorder hasn't noticed yet that the incident is over.
     app.clock.advance(Duration::from_secs(7));
     assert!(home().await.contains("Up for 7 seconds"), "{}", home().await);
     assert!(status(&app).await.contains("Up for 7 seconds"), "{}", status(&app).await);
@@ -140,7 +140,7 @@ async fn maintenance_is_scheduled_then_in_progress_then_over_by_itself() {
     let told = state().await;
     assert_eq!((&told["state"], &told["ended"]), (&json!("over"), &json!(window.ends.seconds())));
 
-    // Called off before it began.
+    // Cancelled before it began.
     let next = MaintenanceWindow { begins: in_hours(50), ends: in_hours(51) };
     let id = app.app.store.announce(Notice::new("Next", "").unwrap().during(next), app.clock.now()).await.unwrap();
     assert!(app.app.store.end_announcement(id, app.clock.now()).await.unwrap());
@@ -211,7 +211,7 @@ async fn a_young_history_starts_at_its_first_day() {
     assert_eq!(availability.matches(": no data</title>").count(), 0, "{availability}");
     assert!(availability.contains("<title>Before recording started</title>"), "{availability}");
     let latency = section(&shown, "latency");
-    // Nothing is hatched: the quarters before the first are no gap.
+    // Nothing is hatched: the time before the first minute isn't a gap.
     assert!(latency.contains("class=\"known\" d=\"M0 100v-100h96v100z\""), "{latency}");
     assert_eq!(latency.matches("<tr>").count(), 2, "{latency}");
     let german = app.anon().call(Method::GET, "/site/status").header("Accept-Language", "de").send().await.text();
@@ -239,25 +239,25 @@ async fn the_first_run_shows_90_days_of_demonstration_data_until_a_bot_reports()
         {
             assert!(incidents.contains(said), "{said}: {incidents}");
         }
-        assert!(shown.contains(">Demonstration data</bdi>") && shown.contains("are made up"), "{shown}");
+        assert!(shown.contains(">Demo data</bdi>") && shown.contains("are made up"), "{shown}");
         let home = page(&service.client(), "/site/").await;
-        assert!(home.contains("Demonstration data") && home.contains(">Scheduled</span>"), "{home}");
+        assert!(home.contains("Demo data") && home.contains(">Scheduled</span>"), "{home}");
     };
     demo(&service).await;
-    // It is there again after a restart, and not twice.
+    // After a restart, it's there once, not twice.
     service.terminate();
     assert!(service.ended().await.success());
     let service = Running::start(command(&arguments)).await;
     demo(&service).await;
 
     let banner = std::fs::read_to_string(&service.output).unwrap();
-    assert!(banner.contains("90 days of demonstration data until your bot reports"), "{banner}");
+    assert!(banner.contains("90 days of demo data until your bot reports"), "{banner}");
     let key = banner.lines().find_map(|line| line.trim().strip_prefix("bot key    ")).unwrap();
     let heartbeat =
         json!({"instance": "mine", "started_at": 1_700_000_000, "memory": 1, "shard_count": 1, "shards": [{"id": 0}]});
     let sent = service.client().call(Method::PUT, "/bot/heartbeat").header("Authorization", format!("Bearer {key}"));
     assert_eq!(sent.body(heartbeat.to_string()).send().await.status, 200);
     let shown = page(&service.client(), "/site/status").await;
-    assert!(!shown.contains("Demonstration data") && !shown.contains("All shards were down"), "{shown}");
+    assert!(!shown.contains("Demo data") && !shown.contains("All shards were down"), "{shown}");
     assert!(section(&shown, "incidents").contains("No incidents recorded"), "{shown}");
 }

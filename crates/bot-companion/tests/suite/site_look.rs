@@ -6,7 +6,7 @@ use http::Method;
 
 use crate::harness::{Folder, TestApp};
 
-/// A PNG of this size, as far as a reader of its header can tell.
+/// The header of a PNG of this size.
 fn png(width: u32, height: u32) -> Vec<u8> {
     [&b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR"[..], &width.to_be_bytes(), &height.to_be_bytes(), b"\x08\x02\0\0\0"].concat()
 }

@@ -374,12 +374,12 @@ async fn the_charts_show_what_is_known_and_nothing_unknown_as_down() {
     let availability = section(&shown, "availability");
     assert!(availability.contains("99.98% uptime over the recorded period (60 days)."), "{availability}");
     assert!(availability.contains("(60 days). Recorded since 16 Nov."), "{availability}");
-    // The 60 days, today, and what is before them in their row.
+    // The 60 days, today, and the time before them in the first row.
     assert_eq!(availability.matches("class=\"hit\"").count(), 62);
     assert_eq!(availability.matches("<tr>").count(), 62);
     assert!(availability.contains("<title id=\"days-0\">16 Nov: 99.30% uptime</title>"), "{availability}");
     assert!(availability.contains("17 Nov to 16 Dec: 100% uptime</title>"), "{availability}");
-    // Of today nothing is known; one day has a part that is down.
+    // There's no data for today; one day was partly down.
     assert_eq!(availability.matches(": no data</title>").count(), 1);
     assert_eq!(availability.matches("<title>Before recording started</title>").count(), 1);
     let down: Vec<&str> = availability.split("class=\"down\" d=\"").skip(1).collect();

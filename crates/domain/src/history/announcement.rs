@@ -41,7 +41,7 @@ impl Notice {
         Ok(Self { title: title.to_owned(), text: checked_text(text, TEXT)?, window: None })
     }
 
-    /// The same, as maintenance that happens then.
+    /// The same notice, as maintenance in this window.
     #[must_use]
     pub fn during(self, window: MaintenanceWindow) -> Self {
         Self { window: Some(window), ..self }
@@ -70,7 +70,7 @@ fn too_long(what: &str, length: usize, most: usize, remedy: &str) -> String {
 
 /// The longest maintenance.
 const LONGEST_WINDOW: Duration = Duration::from_hours(30 * 24);
-/// How long ahead maintenance may be announced.
+/// How far ahead maintenance may be announced.
 const FURTHEST_AHEAD: Duration = Duration::from_hours(366 * 24);
 
 /// When maintenance happens.
@@ -84,7 +84,7 @@ impl MaintenanceWindow {
     /// Checks what an operator wrote at this time; the error says what to do.
     pub fn new(begins: Time, ends: Time, now: Time) -> Result<Self, String> {
         if ends <= begins {
-            return Err("the maintenance ends before it begins: --ends must be later than --begins".to_owned());
+            return Err("maintenance must end after it begins: --ends must be later than --begins".to_owned());
         }
         if ends <= now {
             return Err("the maintenance would already be over: --ends must be in the future".to_owned());
@@ -101,13 +101,13 @@ impl MaintenanceWindow {
 /// The state of an announcement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnnouncementState {
-    /// Maintenance that is yet to begin.
+    /// Maintenance that hasn't begun.
     Scheduled,
     /// Maintenance right now.
     InProgress,
     /// An announcement that is not over.
     Active,
-    /// Maintenance that was called off before it began.
+    /// Maintenance that was cancelled before it began.
     Cancelled,
     Over,
 }

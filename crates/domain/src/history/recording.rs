@@ -49,9 +49,9 @@ pub fn minute_to_record(seen: &Observation, watching_since: Time) -> Option<Minu
 /// two minutes after its start.
 const MOST_TROUBLED: usize = 10;
 
-/// The ended minutes in which the bot was not up, judging by an observation: it was silent for at least half of each. Silence is
-/// only noticed after 90 seconds, so these minutes may have been recorded as up, or not at all. Correcting them makes uptime and
-/// incidents count the same time.
+/// The ended minutes in which the bot was silent for at least half of the time, according to an observation. Silence is only noticed
+/// after 90 seconds, so these minutes may have been recorded as up, or not at all. Correcting them makes uptime and incidents count
+/// the same time.
 pub fn troubled_minutes(seen: &Observation) -> Vec<Time> {
     if seen.state == BotState::Up {
         return Vec::new();
@@ -68,8 +68,8 @@ fn has_half(minute: Time, from: Time, to: Time) -> bool {
 }
 
 impl Minute {
-    /// The minute as it counts after the latest incident: the bot may be up again when a minute is recorded that the incident
-    /// covered for at least half.
+    /// The minute, corrected for the latest incident: if it covered at least half of the minute, the minute counts as part of it, even
+    /// if the bot is up again by the time the minute is recorded.
     #[must_use]
     pub fn after_incident(&self, latest: Option<&Incident>) -> Self {
         let covering =
@@ -81,7 +81,7 @@ impl Minute {
     #[must_use]
     pub fn worsened(&self, state: BotState) -> Self {
         let state = state.max(self.state);
-        // Nothing was up that could have had a latency.
+        // A bot that was down had no latency.
         Self { state, latency: self.latency.filter(|_| state != BotState::Down), ..*self }
     }
 }
@@ -235,7 +235,7 @@ mod tests {
             (Up, Some(incident(Down, 500, Some(60))), (Down, None)),
             (Up, Some(incident(Partial, 500, Some(10))), (Partial, Some(5.0))),
             (Up, Some(incident(Down, 59, Some(10))), (Up, Some(5.0))),
-            // What was seen of one that goes on is more exact than the worst of all.
+            // While an incident is ongoing, what was observed is more precise than its worst state.
             (Partial, Some(incident(Down, 500, None)), (Partial, Some(5.0))),
         ] {
             let counted = minute(state, Some(5.0)).after_incident(latest.as_ref());

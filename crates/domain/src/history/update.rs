@@ -18,7 +18,7 @@ pub enum UpdateSubject {
 impl FromStr for UpdateSubject {
     type Err = String;
 
-    /// "3" is an announcement, "incident-3" an incident, as in the address of its place on the status page.
+    /// "3" is an announcement, "incident-3" an incident: the same names as in links to the status page.
     fn from_str(text: &str) -> Result<Self, String> {
         let number = |text: &str| text.parse().ok();
         let subject = match text.strip_prefix("incident-") {
@@ -38,7 +38,7 @@ impl std::fmt::Display for UpdateSubject {
     }
 }
 
-/// How far the operator has got.
+/// How far along the operator's work is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpdatePhase {
     Investigating,
@@ -97,9 +97,9 @@ pub enum UpdateOutcome {
     Posted,
     /// There is no such announcement or incident.
     NoSubject,
-    /// It has as many updates as it may have.
+    /// It has reached the limit.
     TooMany,
-    /// An incident is resolved when the bot's reports say so, not before.
+    /// An incident can't be resolved before the bot is back.
     NotOver,
 }
 

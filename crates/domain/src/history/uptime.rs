@@ -11,7 +11,7 @@ pub fn up_since(health: &Health, incidents: &[Incident], seen: &Observation) -> 
     if seen.state != BotState::Up || started == Time::default() {
         return None;
     }
-    // An incident that is still open has just ended, with the report that says that it is up again.
+    // The bot is up, so an open incident has just ended, with the report that brought it back.
     let ends = incidents.iter().map(|incident| incident.ended.unwrap_or(seen.since));
     Some(ends.fold(started, Time::max).min(seen.at))
 }

@@ -211,7 +211,7 @@ impl Provider {
         match result {
             Ok(value) => {
                 permit.settle(CallOutcome::Healthy);
-                // Only a success proves them right: a provider may reject the code before it checks our credentials.
+                // Only a success proves that they're right: a provider may reject the code before it checks our credentials.
                 if endpoint.is_ours() && self.guard.note_credentials(false) {
                     tracing::info!("the identity provider accepts this service's credentials again");
                 }

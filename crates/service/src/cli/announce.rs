@@ -73,7 +73,7 @@ enum AnnounceCommand {
     Update {
         /// An announcement's number, like 3, or an incident's, like incident-3.
         subject: UpdateSubject,
-        /// How far you are. `resolved` ends an announcement; an incident ends by itself.
+        /// Where things stand. `resolved` ends an announcement; an incident ends by itself.
         #[arg(value_parser = phase())]
         status: UpdatePhase,
         /// What visitors should know, at most 1,000 characters; may have several lines.
@@ -205,7 +205,7 @@ fn post(
         Ok((id, now))
     })?;
     Ok(form.one(&json!({ "id": id, "posted": at.iso8601() }), || {
-        let end = if window.is_some() { "To call it off or end it early" } else { "When it is over" };
+        let end = if window.is_some() { "To cancel it or end it early" } else { "When it is over" };
         format!("Announcement {id} is posted. {end}: bot-companion announce end {id}\n")
     }))
 }

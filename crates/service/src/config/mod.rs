@@ -291,7 +291,7 @@ pub struct SiteConfig {
     pub icon: Option<PathBuf>,
     /// `site.preview`: the picture that chat apps show with a link.
     pub preview: Option<PathBuf>,
-    /// `site.accent`: a colour like `#4250c9`; `None` for ours.
+    /// `site.accent`: a colour like `#4250c9`; `None` for the default.
     pub accent: Option<String>,
     /// `site.style`: a style sheet that is loaded after ours.
     pub style: Option<PathBuf>,
@@ -314,7 +314,7 @@ pub enum SitePart {
     Numbers,
     Reviews,
     Team,
-    /// `/site/status` and the feed of incidents
+    /// `/site/status` and the feeds of incidents
     Status,
     /// `/site/dashboard`
     Dashboard,

@@ -20,7 +20,7 @@ pub(super) struct HotBody {
     /// `Cache-Control`.
     pub(super) caching: &'static str,
     pub(super) etag: Option<HeaderValue>,
-    /// Whether the `Link` header points to the site.
+    /// Whether to send the `Link` header that points to the site.
     pub(super) links_to_site: bool,
     /// `Age`, in seconds.
     pub(super) age: Option<u64>,
@@ -147,7 +147,7 @@ impl HotResponse<'_> {
         response
     }
 
-    /// Names are as they are sent, with `: `, because writing each piece of a header costs as much as a long one.
+    /// Names include the `: ` that follows them, which saves a write per header.
     fn each_header(&self, mut put: impl FnMut(&'static str, Text<'_>)) {
         use Text::{Bytes, Fixed, Number, Shared};
         let body = &self.body;

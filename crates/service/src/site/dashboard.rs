@@ -17,7 +17,7 @@ pub const PATH: &str = "/site/dashboard";
 /// the script saves a round trip.
 const CLIENT: &str = "companion.js";
 
-/// Keys that describe a server, no matter who is looking. They aren't anybody's permissions.
+/// Keys that describe a server, the same for everyone. They aren't permissions.
 const SERVER_FACTS: [Permission; 3] = [Permission::Setup, Permission::ErlcLinked, Permission::ServicePlusGuild];
 /// Keys that describe a person in every server, in addition to those of the bot's team.
 const PERSON_FACTS: [Permission; 1] = [Permission::ServicePlusMember];
@@ -68,7 +68,7 @@ pub fn page(site: &Site, language: Language, sign_in: &SignIn) -> String {
         live: "",
     };
     let words = &language.words().dashboard;
-    // Where people reach the team, by convention the operator's first link.
+    // By convention, the operator's first link is where people can reach the team.
     let contact = site.config.links.first();
     frame.page(&html! {
         div id="dashboard" class="wide stack dashboard" data-pictures=(site.pictures.allowed())
@@ -181,7 +181,7 @@ fn person(words: &DashboardWords) -> Markup {
     }
 }
 
-/// The page's views. Their fragments aren't IDs of elements, so that opening one doesn't scroll.
+/// Links to the page's views. Their fragments aren't element IDs, so that opening a view doesn't scroll.
 fn views(words: &DashboardWords) -> Markup {
     html! {
         nav id="views" class="views" aria-label=(words.views) {

@@ -129,7 +129,7 @@ mod tests {
             assert!(colours.contains(&format!("--page: {};", hex(page))), "{colours}");
         }
         for sheet in [sheet, &accent_rules([0xff, 0xd4, 0])] {
-            assert!(!sheet.contains("light-dark("), "browsers from before 2024 would show no colour at all");
+            assert!(!sheet.contains("light-dark("), "browsers from before mid-2024 would show no colour at all");
         }
     }
 }

@@ -101,7 +101,7 @@ impl Site {
         self.icon.as_ref().map(|icon| (icon.media_type, &icon.body))
     }
 
-    /// The same, or our own by default.
+    /// The bot's picture, or our default.
     pub fn favicon(&self) -> (&'static str, &TaggedBody) {
         static DEFAULT: LazyLock<TaggedBody> = LazyLock::new(|| TaggedBody::new(Bytes::from_static(assets::ICON)));
         self.icon().unwrap_or_else(|| ("image/png", &*DEFAULT))

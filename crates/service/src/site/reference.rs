@@ -26,7 +26,7 @@ use document::{ApiDocument, DocumentedError, title};
 use operation::error_list;
 use text::TextStyle;
 
-/// Renders an operator's text the way ours is rendered.
+/// Renders an operator's Markdown like our own.
 pub(super) fn markdown(text: &str) -> Markup {
     TextStyle::of_operator().blocks(text)
 }

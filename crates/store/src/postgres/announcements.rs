@@ -94,7 +94,7 @@ pub(super) async fn update(
     Ok(UpdateOutcome::Posted)
 }
 
-/// Moves maintenance that is not marked as over; `false` if there is none with this number.
+/// Reschedules maintenance; `false` if there is none with this number, or it is marked as over.
 pub(super) async fn reschedule(
     db: &Transaction<'_>,
     topics: &mut ChangedTopics,

@@ -96,7 +96,7 @@ pub(super) fn update(
     Ok(UpdateOutcome::Posted)
 }
 
-/// Moves maintenance that is not marked as over; `false` if there is none with this number.
+/// Reschedules maintenance; `false` if there is none with this number, or it is marked as over.
 pub(super) fn reschedule(
     connection: &Connection,
     topics: &mut ChangedTopics,

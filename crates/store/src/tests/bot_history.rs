@@ -91,7 +91,7 @@ async fn silence_counts_from_its_begin(fixture: Fixture) {
     for minute in 1..=5 {
         record(store, seen(at(60 * minute), BotState::Up)).await;
     }
-    // Its last report was at 190, so of the minute from 180 on it was silent for most.
+    // Its last report was at 190, so it was silent for most of the minute from 180 on.
     let since = |second, state| Observation { since: at(190), ..seen(at(second), state) };
     store.record(since(310, BotState::Partial), None, None, true).await.unwrap();
     let states = async || {
@@ -108,7 +108,7 @@ async fn silence_counts_from_its_begin(fixture: Fixture) {
     assert_eq!(states().await, (vec![up, up, up, partial, down, down], day(3, 1, 2)));
     store.record(worse, None, None, true).await.unwrap();
     assert_eq!(states().await.1, day(3, 1, 2), "it counts once");
-    // It gets better, which changes nothing before.
+    // It gets better, which doesn't change earlier minutes.
     record(store, since(420, BotState::Partial)).await;
     assert_eq!(states().await.0[4..], [down, down, partial]);
 }

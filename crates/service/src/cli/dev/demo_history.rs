@@ -12,11 +12,11 @@ use domain::saturating;
 const MINUTE: Duration = Duration::from_mins(1);
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
-/// How many days, with today.
+/// How many days, including today.
 const DAYS: u32 = 90;
 
-/// The announcement that says that it is made up. A history with this announcement contains no real data.
-const NOTICE: &str = "Demonstration data";
+/// The title of the announcement that says so. A history with this announcement contains no real data.
+const NOTICE: &str = "Demo data";
 const PAST_MAINTENANCE: &str = "Move to a larger database";
 const MAINTENANCE: &str = "Database upgrade";
 
@@ -25,7 +25,7 @@ pub(super) fn is_demo(history: &History) -> bool {
     history.announcements.iter().any(|announcement| announcement.title == NOTICE)
 }
 
-/// What remains without it: the user's own announcements and their updates.
+/// What remains without the demo history: the user's own announcements and their updates.
 pub(super) fn without_demo(history: History) -> History {
     let is_demo = |title: &str| [NOTICE, PAST_MAINTENANCE, MAINTENANCE].contains(&title);
     let announcements: Vec<_> =
@@ -57,7 +57,7 @@ pub(super) fn history(left: History, now: Time) -> History {
                 announced + 3,
                 NOTICE,
                 "The 90 days of history, the incidents and the maintenance are made up to show what this page can do. They \
-                 disappear with your bot's first report.",
+                 disappear when your bot reports for the first time.",
                 (now, None, None),
             ),
             announcement(
@@ -80,7 +80,7 @@ pub(super) fn history(left: History, now: Time) -> History {
     }
 }
 
-/// A day of minutes, with a latency that follows the time of day.
+/// The last 24 hours, with a latency that follows the time of day.
 fn minutes(now: Time) -> Vec<Minute> {
     let first = minute_of(now).before(DAY);
     let minute = |index: u32| {
@@ -128,7 +128,7 @@ fn updates(last: u64, outage: (Time, Time), partial: (Time, Time)) -> Vec<Update
             first,
             UpdatePhase::Identified,
             outage.0.after(MINUTE * 21),
-            "A full disk stopped the bot. We're making room.",
+            "A full disk stopped the bot. We're freeing up space.",
         ),
         (
             first,
@@ -136,7 +136,12 @@ fn updates(last: u64, outage: (Time, Time), partial: (Time, Time)) -> Vec<Update
             outage.1.after(MINUTE * 30),
             "The bot is back, and we now get a warning before a disk is full.",
         ),
-        (second, UpdatePhase::Investigating, partial.0.after(MINUTE * 12), "Half of the servers get no response."),
+        (
+            second,
+            UpdatePhase::Investigating,
+            partial.0.after(MINUTE * 12),
+            "The bot isn't responding in half of its servers.",
+        ),
         (
             second,
             UpdatePhase::Monitoring,

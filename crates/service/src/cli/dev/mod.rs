@@ -269,7 +269,7 @@ Act as the bot: your first call replaces the demo bot and its data. Then see wha
     -d '{{"instance": "mine", "started_at": '$(date +%s)', "memory": 50000000, "shard_count": 1, "shards": [{{"id": 0}}]}}'
   curl -s -H 'Authorization: Bearer {key}' {service}/bot/state
 
-The status page shows 90 days of demonstration data until your bot reports.
+The status page shows 90 days of demo data until your bot reports.
 
 Simulate a failure, here of the guild list; DELETE instead of PUT ends it:
 

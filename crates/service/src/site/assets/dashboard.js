@@ -64,7 +64,7 @@ function make(tag, attributes, ...children) {
 /** A name within a sentence: whatever direction it is written in, the rest of the sentence keeps its own. */
 const named = (name) => make("bdi", { class: "named" }, name);
 const show = (id, isShown) => (element(id).hidden = !isShown);
-/** Sets or clears what an element says whose `role` makes screen readers announce it. */
+/** Sets or clears the content of an element whose `role` makes screen readers announce it. */
 const say = (id, ...said) => element(id).replaceChildren(...said.filter((part) => part !== ""));
 
 /** Only the provider's own pictures, whose host the page names: any other host could track who visits. */
@@ -113,7 +113,7 @@ function fillList(list, items, makeEntry) {
 /** What was read last, `{ mine, invitable }`, and what went wrong if there was another try since. */
 let servers;
 let serversProblem;
-/** Whether the provider's rate limit holds up the sign-in. */
+/** Whether the provider's rate limit is delaying the sign-in. */
 let isHeld = false;
 /** When the list was read from the provider, by the server's clock. */
 let listRead;
@@ -130,7 +130,7 @@ load.catch(() => {
 });
 const [times, { createCompanion, updatedAt }, { shareTabs }] = await load;
 
-/** The error that a response names, if it has one; the client reads the response itself. */
+/** The error code in a response, if any. Reads a copy, because the client reads the response itself. */
 async function errorCode(response) {
   const answer = await response.clone().json().catch(() => undefined);
   return answer?.data?.error;
@@ -150,7 +150,7 @@ const companion = createCompanion({
   },
 });
 
-/** The client's `watch`, which also reads again after a failure when the network is back. */
+/** The client's `watch`, which also retries a failed read when the network is back. */
 function watch(topic, read, listener) {
   let hasFailed = false;
   const watched = companion.watch(topic, read, (reading) => {
@@ -177,7 +177,7 @@ function onClick(id, action) {
       await action();
     } catch (error) {
       say("problem", ...told(error));
-      // It says to check the connection, which works again.
+      // The message says to check the connection. It's obsolete once the network is back.
       if (error.code === "network") addEventListener("online", () => say("problem"), { once: true });
     } finally {
       button.ariaBusy = null;
@@ -242,7 +242,7 @@ companion.onSession((session, reason) => {
 
 // --- Views -------------------------------------------------------------------------------------------------------------------
 
-/** Shows the view in the address, or the first. Back, forward and links to a view work. */
+/** Shows the view that the address names, or the first one, so that the back button and links to a view work. */
 function showView() {
   const links = [...element("views").querySelectorAll("a")].filter((link) => !link.parentElement.hidden);
   const chosen = links.find((link) => link.hash === location.hash) ?? links[0];
@@ -348,7 +348,7 @@ function showMatches() {
   if (element("matches").textContent !== matches) element("matches").textContent = matches;
 }
 
-/** Shows what the keys say about the person, whatever the server. */
+/** Shows the facts about the person, which are the same in every server. */
 function showPersonFacts(guilds) {
   const keys = new Set(guilds.flatMap(keysOf));
   const facts = words.personFacts.filter((key) => keys.has(key)).map((key) => make("li", { class: "chip" }, words.permissionNames[key] ?? key));

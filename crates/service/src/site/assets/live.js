@@ -1,6 +1,6 @@
 // Fetches the page again when something it shows has changed, so that it stays up to date. `data-live` of <main> names the topics of
 // `GET /live` that matter. Of all visible tabs, one has the stream and tells the others: a browser opens only six connections to a
-// service over HTTP/1.1. What crosses the channel are names of topics, which are the same for everybody.
+// service over HTTP/1.1. Tabs only exchange topic names, which are the same for everyone.
 
 const { base, times, tabs } = document.documentElement.dataset;
 const [{ localise }, { shareTabs }] = await Promise.all([import(times), import(tabs)]);
@@ -9,8 +9,8 @@ const topics = main.dataset.live.split(" ");
 
 // A page says how long ago things were, and there is no event when a bot stops reporting.
 const READ_AT_LEAST_EVERY = 60_000;
-// The least wait before a page is read again, and the random rest, so that not all visitors come at the same moment. Up or down is
-// shown at once; a large bot's numbers change every second, and one reading shows many changes.
+// The minimum wait before a page is read again, plus a random part, so that visitors don't all come at the same moment. Up or down is
+// shown at once. A large bot's numbers change every second, so one read covers many changes.
 const SOON = [0, 1_000];
 const LATER = [20_000, 20_000];
 // After a refused stream, doubled each time.
@@ -40,7 +40,7 @@ function show() {
   newest = undefined;
 }
 
-/** Reads the page after a while, unless it is read sooner. */
+/** Schedules a read, unless an earlier one is already scheduled. */
 function readIn([least, rest]) {
   const now = performance.now();
   const at = now + least + Math.random() * rest;
@@ -73,7 +73,7 @@ async function readAgain() {
     localise(newest);
     show();
   } catch {
-    // The network is down, and the browser says when it is back.
+    // The network is down. The browser tells us when it's back.
   } finally {
     reading = false;
     if (again) {
@@ -133,7 +133,7 @@ function hold(say, signal, isNew) {
 
 const share = shareTabs(window);
 let visible;
-/** Has the stream, or waits until the tab that has it is closed or hidden. */
+/** Holds the stream, or waits until the tab that holds it is closed or hidden. */
 function follow(isNew) {
   visible = new AbortController();
   const { signal } = visible;

@@ -81,10 +81,10 @@ async function read(response, isStream) {
   return text.trim();
 }
 
-/** Strings with a colon if they are keys, words and numbers of JSON. */
+/** The parts of JSON: strings, which are keys if a colon follows, words and numbers. */
 const JSON_PARTS = /("(?:\\.|[^"\\])*")(?=(\s*:)?)|\b(true|false|null)\b|-?\d[\d.eE+-]*/g;
 
-/** The text with the parts of JSON in colour, as the page's examples have them. */
+/** The text with JSON in colour, like the page's examples. */
 function* coloured(text) {
   let end = 0;
   for (const match of text.matchAll(JSON_PARTS)) {
@@ -161,7 +161,7 @@ async function call(operation, form) {
   }
 }
 
-/** Copies the field once per name, in its place. */
+/** Replaces the field with one copy per name. */
 function addFields(field, names) {
   for (const name of names) {
     const own = field.cloneNode(true);
@@ -267,7 +267,7 @@ try {
 
 const groups = [...document.querySelectorAll("[data-group]")];
 
-/** Opens the group that the address leads into. Not all browsers do. */
+/** Opens the group that the address points into, which not all browsers do on their own. */
 function reveal() {
   const target = document.getElementById(location.hash.slice(1));
   const group = target?.closest("[data-group]:not([open])");

@@ -12,7 +12,7 @@ use super::schema::plain;
 /// Stands for the service's address, which isn't known until the page is shown.
 pub(super) const ORIGIN: char = '\u{1}';
 
-/// What a call sends. `$NAME` in a value is for the reader to fill in.
+/// What a call sends. The reader replaces `$NAME` in a value.
 struct SampleCall {
     method: &'static str,
     path: String,

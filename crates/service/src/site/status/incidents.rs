@@ -71,7 +71,7 @@ pub(super) fn affected(words: &Words, incident: &Incident) -> String {
     }
 }
 
-/// When something begins and ends, and how long it lasts. As plain text for feeds, it only has what doesn't change.
+/// When something begins and ends, and how long it lasts. Feeds get plain text that stays true as time passes.
 pub(super) fn time_span(words: &Words, happening: Happening<'_>, now: Time, is_page: bool) -> Markup {
     let (began, span) = (happening.began(), words.shared.span);
     let shown = |time: Time, format: TimeFormat, text: &str| {

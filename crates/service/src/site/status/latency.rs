@@ -80,7 +80,7 @@ impl StatusPage<'_> {
         }
     }
 
-    /// Whether a bucket of this length ended before the history began, so that nothing is missing there.
+    /// Whether a bucket of this length ended before the history began. Then it isn't a gap.
     fn is_before(&self, piece: &ChartBucket, length: Duration) -> bool {
         began(self.facts.history).is_some_and(|began| piece.begins.after(length) <= began)
     }

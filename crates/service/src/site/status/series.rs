@@ -64,7 +64,7 @@ pub(super) fn days(known: &[Day], now: Time, count: u64) -> Vec<Day> {
         .collect()
 }
 
-/// The days since the first recorded one: nobody expects data from before the service ran.
+/// The days from the first recorded one on. Earlier days aren't gaps: the service wasn't running yet.
 pub(super) fn since_first_known(days: &[Day]) -> &[Day] {
     let first = days.iter().position(|day| known_minutes(day) > 0).unwrap_or(days.len());
     days.get(first..).unwrap_or_default()

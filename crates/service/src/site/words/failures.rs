@@ -47,7 +47,7 @@ pub(super) const DE: DashboardFailureWords = DashboardFailureWords {
     idp_code_rejected: "Diese Anmeldung ist abgelaufen. Melde dich noch einmal an.",
     idp_unavailable: "Discord antwortet gerade nicht. {wait}",
     idp_rate_limited: "Bei Discord ist gerade viel los. {wait}",
-    idp_misconfigured: "Diese Website ist bei Discord nicht richtig eingerichtet, deshalb kann sich niemand anmelden. Ein neuer Versuch hilft nicht. Bitte sag dem Team des Bots Bescheid.",
+    idp_misconfigured: "Diese Website ist bei Discord nicht richtig eingerichtet, deshalb kann sich niemand anmelden. Es noch einmal zu versuchen hilft nicht. Bitte sag dem Team des Bots Bescheid.",
     user_blocked: "Du darfst dich hier nicht anmelden. Wenn du das für einen Irrtum hältst, wende dich an das Team des Bots.",
     scope_missing: "Discord hat uns deinen Namen und deine Server nicht mitgeteilt. Melde dich noch einmal an und erlaube beides.",
     rate_limited: "Zu viele Versuche. {wait}",

@@ -39,7 +39,7 @@ pub(in crate::site) struct ReferenceWords {
     pub(in crate::site) body: &'static str,
     pub(in crate::site) what_a_line_says: &'static str,
     pub(in crate::site) command: &'static str,
-    /// How many a group has.
+    /// How many routes a group has.
     pub(in crate::site) routes: fn(usize) -> String,
     /// When a permission key is true.
     pub(in crate::site) permission: fn(Permission) -> &'static str,
@@ -113,32 +113,34 @@ pub(super) const EN: ReferenceWords = ReferenceWords {
     entries: "entries",
     body: "Body",
     what_a_line_says: "What a line can contain",
-    command: "Call it",
+    command: "Example request",
     routes: |count| format!("{count} {}", plural(count as u64, "route", "routes")),
     permission: |key| match key {
         Permission::ManageServer => {
             "Owns the server, or has Discord's Administrator or Manage Server permission there. Implies `ERLC_MANAGER`, `ADMIN` and `SESSION_STARTER`."
         }
         Permission::ErlcManager => {
-            "Manages the game server: `MANAGE_SERVER`, or a role the server maps to it. Implies `ERLC_ADMIN`."
+            "Manages the game server: `MANAGE_SERVER`, or a role the server has chosen for it. Implies `ERLC_ADMIN`."
         }
         Permission::ErlcAdmin => {
-            "Administers the game server: `ERLC_MANAGER`, or a role the server maps to it. Implies `ERLC_STAFF`."
+            "Administers the game server: `ERLC_MANAGER`, or a role the server has chosen for it. Implies `ERLC_STAFF`."
         }
-        Permission::ErlcStaff => "Is on the game server's staff: `ERLC_ADMIN`, or a role the server maps to it.",
+        Permission::ErlcStaff => "Is on the game server's staff: `ERLC_ADMIN`, or a role the server has chosen for it.",
         Permission::Admin => {
-            "Administers the server with the bot: `MANAGE_SERVER`, or a role the server maps to it. Implies `MOD`."
+            "Administers the bot in this server: `MANAGE_SERVER`, or a role the server has chosen for it. Implies `MOD`."
         }
-        Permission::Mod => "Moderates the server with the bot: `ADMIN`, or a role the server maps to it.",
-        Permission::SessionStarter => "Can start game sessions: `MANAGE_SERVER`, or a role the server maps to it.",
+        Permission::Mod => "Moderates this server: `ADMIN`, or a role the server has chosen for it.",
+        Permission::SessionStarter => {
+            "Can start game sessions: `MANAGE_SERVER`, or a role the server has chosen for it."
+        }
         Permission::Setup => "The bot is set up in this server. The same for everyone.",
         Permission::ErlcLinked => "The game server is linked. The same for everyone.",
         Permission::ServicePlusGuild => {
-            "The server has premium: an active subscription names it. The same for everyone."
+            "The server has premium: an active subscription covers it. The same for everyone."
         }
         Permission::ServicePlusMember => "The user has an active premium subscription of their own.",
-        Permission::Founder => "The user founded the bot. The team roster says so, in every server.",
-        Permission::Executive => "The user is an executive of the bot's team. Implies `MANAGEMENT`.",
+        Permission::Founder => "The user is a founder of the bot. The team roster decides, for every server.",
+        Permission::Executive => "The user is an executive on the bot's team. Implies `MANAGEMENT`.",
         Permission::Management => "The user manages the bot's team.",
         Permission::ServiceStaff => "The user is on the bot's team.",
         Permission::Support => "The user provides support for the bot.",
@@ -211,7 +213,7 @@ pub(super) const DE: ReferenceWords = ReferenceWords {
     entries: "Einträge",
     body: "Body",
     what_a_line_says: "Was eine Zeile enthalten darf",
-    command: "Aufruf",
+    command: "Beispielanfrage",
     routes: |count| format!("{count} {}", plural(count as u64, "Route", "Routen")),
     permission: |key| match key {
         Permission::ManageServer => {
@@ -227,23 +229,23 @@ pub(super) const DE: ReferenceWords = ReferenceWords {
             "Gehört zum Team des Spielservers: `ERLC_ADMIN` oder eine Rolle, die der Server dafür festlegt."
         }
         Permission::Admin => {
-            "Administriert den Server mit dem Bot: `MANAGE_SERVER` oder eine Rolle, die der Server dafür festlegt. Schließt `MOD` ein."
+            "Verwaltet den Bot auf diesem Server: `MANAGE_SERVER` oder eine Rolle, die der Server dafür festlegt. Schließt `MOD` ein."
         }
-        Permission::Mod => "Moderiert den Server mit dem Bot: `ADMIN` oder eine Rolle, die der Server dafür festlegt.",
+        Permission::Mod => "Moderiert diesen Server: `ADMIN` oder eine Rolle, die der Server dafür festlegt.",
         Permission::SessionStarter => {
             "Kann Spielsitzungen starten: `MANAGE_SERVER` oder eine Rolle, die der Server dafür festlegt."
         }
         Permission::Setup => "Der Bot ist auf diesem Server eingerichtet. Für alle gleich.",
         Permission::ErlcLinked => "Der Spielserver ist verknüpft. Für alle gleich.",
-        Permission::ServicePlusGuild => "Der Server hat Premium: Ein aktives Abo nennt ihn. Für alle gleich.",
+        Permission::ServicePlusGuild => "Der Server hat Premium: Ein aktives Abo gilt für ihn. Für alle gleich.",
         Permission::ServicePlusMember => "Die Person hat selbst ein aktives Premium-Abo.",
         Permission::Founder => {
-            "Die Person hat den Bot gegründet. Das steht in der Teamliste und gilt auf jedem Server."
+            "Die Person hat den Bot mit ins Leben gerufen. Das legt die Teamliste fest, für alle Server."
         }
         Permission::Executive => "Die Person gehört zur Führung des Bot-Teams. Schließt `MANAGEMENT` ein.",
         Permission::Management => "Die Person leitet das Bot-Team.",
         Permission::ServiceStaff => "Die Person gehört zum Bot-Team.",
-        Permission::Support => "Die Person hilft anderen mit dem Bot.",
+        Permission::Support => "Die Person leistet Support für den Bot.",
         Permission::QualityAssurance => "Die Person testet den Bot für sein Team.",
         Permission::Docwriter => "Die Person schreibt die Dokumentation des Bots.",
         Permission::WebDeveloper => "Die Person entwickelt die Website des Bots.",
