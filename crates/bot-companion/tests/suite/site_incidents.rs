@@ -87,6 +87,19 @@ async fn what_is_announced_ahead_is_on_the_home_page_and_can_be_linked_to() {
 }
 
 #[tokio::test]
+async fn every_announcement_is_on_the_status_page_once_however_many_there_are() {
+    let app = TestApp::start().await;
+    let mut ids = Vec::new();
+    for number in 0..7 {
+        ids.push(announce(&app, &format!("Announcement {number}"), "Text").await);
+    }
+    let shown = status(&app).await;
+    for id in ids {
+        assert_eq!(shown.matches(&format!("id=\"announcement-{id}\"")).count(), 1, "{id}: {shown}");
+    }
+}
+
+#[tokio::test]
 async fn maintenance_is_scheduled_then_in_progress_then_over_by_itself() {
     let app = TestApp::start().await;
     let in_hours = |hours: u64| START.after(Duration::from_hours(hours));

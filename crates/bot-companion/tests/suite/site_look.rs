@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use http::Method;
 
 use crate::harness::{Folder, TestApp};
+use crate::site_status::{announce, page};
 
 /// The header of a PNG of this size.
 fn png(width: u32, height: u32) -> Vec<u8> {
@@ -75,7 +76,7 @@ async fn a_preview_is_the_operators_picture_or_the_icon_and_never_an_svg() {
     }
     assert_eq!(app.anon().get("/site/preview").await.status, 404);
     let robots = app.anon().get("/robots.txt").await;
-    assert_eq!(robots.text(), "User-agent: *\nAllow: /site/\nAllow: /docs\nAllow: /badge/\nDisallow: /\n");
+    assert_eq!(robots.text(), "User-agent: *\nAllow: /site/\nAllow: /badge/\nAllow: /docs\nDisallow: /\n");
 
     let without_address = TestApp::start().await.anon().get("/site/").await.text();
     assert_eq!(meta(&without_address, "og:image"), None, "chat apps need an absolute address");
@@ -103,7 +104,10 @@ async fn the_look_is_one_style_sheet_with_the_accent_and_the_operators_rules() {
 #[tokio::test]
 async fn hidden_parts_are_gone_and_nothing_links_to_them() {
     let app = TestApp::builder().set("[site]\nhide = [\"status\", \"dashboard\", \"docs\", \"team\"]").start().await;
-    let home = app.anon().get("/site/").await.text();
+    announce(&app, "Moving", "From https://old.example to https://new.example.").await;
+    let home = page(&app.anon(), "/site/").await;
+    assert!(home.contains("Moving") && home.contains("<a href=\"https://new.example\""), "{home}");
+    assert!(!home.contains("/site/status") && !home.contains("/docs"), "{home}");
     for (path, word) in [("/site/status", "Status"), ("/site/dashboard", "Dashboard"), ("/docs", "API")] {
         assert_eq!(app.anon().get(path).await.status, 404, "{path}");
         assert!(!home.contains(&format!("href=\"{path}\"")) && !home.contains(&format!(">{word}<")), "{path}: {home}");
@@ -111,6 +115,7 @@ async fn hidden_parts_are_gone_and_nothing_links_to_them() {
     assert_eq!(app.anon().get("/docs/feed").await.status, 404);
     assert_eq!(app.anon().get("/site/incidents.atom").await.status, 404);
     assert!(!home.contains("incidents.atom"));
+    assert!(!app.anon().get("/robots.txt").await.text().contains("/docs"));
     assert_eq!(app.anon().get("/openapi.json").await.status, 200, "the API itself stays");
 }
 

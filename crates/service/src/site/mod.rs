@@ -136,7 +136,9 @@ impl Site {
 
     /// `/robots.txt`: crawlers may read the pages, but not the API.
     pub fn robots(&self) -> String {
-        let allowed = ["/site/", "/docs", "/badge/"].map(|path| format!("Allow: {}\n", self.path(path))).concat();
+        let docs = self.shows(SitePart::Docs).then_some("/docs");
+        let allowed = ["/site/", "/badge/"].into_iter().chain(docs);
+        let allowed: String = allowed.map(|path| format!("Allow: {}\n", self.path(path))).collect();
         format!("User-agent: *\n{allowed}Disallow: {}\n", self.path("/"))
     }
 

@@ -8,13 +8,14 @@ use maud::{Markup, html};
 
 use super::StatusPage;
 use super::incidents::{Happening, time_span};
+use crate::config::SitePart;
 use crate::site::calendar::TimeFormat;
 use crate::site::layout::PageFrame;
 use crate::site::links::linked;
 use crate::site::words::Words;
 
-/// How many current announcements the status page shows.
-const MOST_CURRENT: usize = 5;
+/// How many current announcements the status page shows at the top. The others are in its list.
+const MOST_AT_TOP: usize = 5;
 /// How many of them the home page shows.
 const MOST_AT_HOME: usize = 3;
 /// How many characters of an announcement's text the home page shows.
@@ -60,14 +61,20 @@ fn window(words: &Words, announcement: &Announcement, now: Time) -> Markup {
 impl StatusPage<'_> {
     /// Current announcements, before everything else.
     pub(super) fn announcements(&self) -> Markup {
-        let current = current(self.facts.history, self.facts.now);
+        let at_top = self.at_top();
         html! {
-            @if !current.is_empty() {
+            @if !at_top.is_empty() {
                 section class="announcements" aria-label=(self.words().status.announcements) {
-                    @for announcement in current.into_iter().take(MOST_CURRENT) { (self.announcement(announcement)) }
+                    @for announcement in at_top { (self.announcement(announcement)) }
                 }
             }
         }
+    }
+
+    pub(super) fn at_top(&self) -> Vec<&Announcement> {
+        let mut current = current(self.facts.history, self.facts.now);
+        current.truncate(MOST_AT_TOP);
+        current
     }
 
     fn announcement(&self, announcement: &Announcement) -> Markup {
@@ -108,18 +115,24 @@ impl StatusPage<'_> {
     }
 }
 
-/// Current announcements on the home page: titles that link to the status page.
+/// Current announcements on the home page: titles that link to the status page, or the whole text if that page is hidden.
 pub(in crate::site) fn at_home(frame: &PageFrame<'_>, history: &History, now: Time) -> Markup {
     let (words, current) = (frame.words(), current(history, now));
+    let links = frame.site.shows(SitePart::Status);
     html! {
         @if !current.is_empty() {
             section class="announcements" aria-label=(words.status.announcements) {
                 @for announcement in current.into_iter().take(MOST_AT_HOME) {
                     @let address = frame.site.path(&format!("/site/status#announcement-{}", announcement.id));
                     article class="card announcement short" {
-                        h2 { a href=(address) { bdi { (announcement.title) } } (chip(words, announcement, now)) }
+                        h2 {
+                            @if links { a href=(address) { bdi { (announcement.title) } } } @else { bdi { (announcement.title) } }
+                            (chip(words, announcement, now))
+                        }
                         (window(words, announcement, now))
-                        @if announcement.window.is_none() && !announcement.text.is_empty() {
+                        @if !links {
+                            @if !announcement.text.is_empty() { p class="lines" dir="auto" { (linked(&announcement.text)) } }
+                        } @else if announcement.window.is_none() && !announcement.text.is_empty() {
                             p class="quiet" dir="auto" { (beginning(&announcement.text)) }
                         }
                     }

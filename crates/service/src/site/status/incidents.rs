@@ -95,11 +95,11 @@ pub(super) fn time_span(words: &Words, happening: Happening<'_>, now: Time, is_p
 impl StatusPage<'_> {
     pub(super) fn incidents(&self) -> Markup {
         let words = &self.words().status;
-        let history = self.facts.history;
-        let now = self.facts.now;
-        let over = history.announcements.iter().filter(|announcement| announcement.over_since(now).is_some());
+        let (history, at_top) = (self.facts.history, self.at_top());
+        let is_at_top = |announcement: &Announcement| at_top.iter().any(|shown| shown.id == announcement.id);
+        let others = history.announcements.iter().filter(|announcement| !is_at_top(announcement));
         let mut all: Vec<Happening<'_>> = history.incidents.iter().map(Happening::Incident).collect();
-        all.extend(over.map(Happening::Announcement));
+        all.extend(others.map(Happening::Announcement));
         all.sort_by_key(|happening| std::cmp::Reverse(happening.began()));
         let (shown, older) = all.split_at(all.len().min(SHOWN));
         html! {
@@ -131,7 +131,7 @@ impl StatusPage<'_> {
                 @for happening in happenings {
                     @match happening {
                         Happening::Incident(incident) => { (self.incident(incident)) }
-                        Happening::Announcement(announcement) => { (self.past_announcement(announcement)) }
+                        Happening::Announcement(announcement) => { (self.listed_announcement(announcement)) }
                     }
                 }
             }
@@ -156,7 +156,7 @@ impl StatusPage<'_> {
         }
     }
 
-    fn past_announcement(&self, announcement: &Announcement) -> Markup {
+    fn listed_announcement(&self, announcement: &Announcement) -> Markup {
         let (words, now) = (self.words(), self.facts.now);
         let posted = TimeFormat::Date.element(words, announcement.posted);
         let text: String = announcement.text.chars().take(TEXT).collect();
