@@ -110,7 +110,15 @@ mod tests {
                 shards: 2,
                 shard_count: 2,
             }],
-            announcements: vec![Announcement { id: 2, title, text, posted: at(8), ended: None, window }],
+            announcements: vec![Announcement {
+                id: 2,
+                title,
+                text,
+                posted: at(8),
+                ended: None,
+                window,
+                rescheduled: None,
+            }],
             updates: vec![Update {
                 id: 1,
                 subject: UpdateSubject::Incident(3),

@@ -110,4 +110,6 @@ pub struct Announcement {
     pub ended: Option<Time>,
     /// When it happens, if it is maintenance.
     pub window: Option<MaintenanceWindow>,
+    /// When the window was last changed.
+    pub rescheduled: Option<Time>,
 }

@@ -29,7 +29,7 @@ pub trait HistoryStore: Send + Sync + 'static {
     /// Marks an announcement as over; `false` if there is no active one with this number.
     async fn end_announcement(&self, id: u64, now: Time) -> Result<bool>;
     /// Reschedules maintenance; `false` if there is none with this number, or it is marked as over.
-    async fn reschedule_announcement(&self, id: u64, window: MaintenanceWindow) -> Result<bool>;
+    async fn reschedule_announcement(&self, id: u64, window: MaintenanceWindow, now: Time) -> Result<bool>;
     /// Posts an update to an incident or an announcement. `Resolved` also marks an announcement as over.
     async fn update_happening(&self, update: NewUpdate, now: Time) -> Result<UpdateOutcome>;
     /// Replaces the whole history. The demo bot uses this.

@@ -1,7 +1,7 @@
 // How the pages stay up to date: one stream for all tabs, and no unnecessary reads.
 import assert from "node:assert/strict";
 import { HARBOUR, until } from "../harness.js";
-import { HOME, STATUS, arriveOnSite, onSite } from "./site.js";
+import { HOME, STATUS, arriveOnSite, followers, onSite } from "./site.js";
 
 const { visit } = onSite();
 
@@ -9,19 +9,12 @@ const streams = (visitor) => visitor.requests.filter((request) => request.url().
 /** How often open pages were read again. */
 const readings = (visitor) => visitor.requests.filter((request) => request.resourceType() === "fetch").length;
 const heading = (page, name) => page.getByRole("heading", { name, exact: true });
-/** How many tabs hold the stream or wait for it. */
-const queue = (page) =>
-  page.evaluate(async () => {
-    const { held, pending } = await navigator.locks.query();
-    return held.length + pending.length;
-  });
-
 visit("eight tabs share one stream, and another tab takes over", async (arrive, service) => {
   const visitor = await arriveOnSite(arrive);
   const tabs = [];
   // Over HTTP/1.1, Chromium opens six connections to a host.
   for (let count = 0; count < 8; count += 1) tabs.push(await visitor.open(count % 2 ? STATUS : HOME));
-  await until("all tabs follow", async () => (await queue(tabs[7])) === 8);
+  await until("all tabs follow", async () => (await followers(tabs[7])) === 8);
   assert.equal(streams(visitor), 1);
   await service.control("PUT", "bot-offline");
   for (const tab of tabs) await heading(tab, "The bot is down").waitFor();

@@ -121,3 +121,10 @@ export const tooSmall = (page) =>
         return Math.min(width, height) < 43.9 ? [`${name}: ${Math.round(width)} × ${Math.round(height)}`] : [];
       });
   });
+
+/** How many tabs hold the stream or wait for it. */
+export const followers = (page) =>
+  page.evaluate(async () => {
+    const { held, pending } = await navigator.locks.query();
+    return held.length + pending.length;
+  });

@@ -134,6 +134,9 @@ async fn the_demonstration_key_opens_nothing_but_dev() {
     assert_eq!(with_key(&serve.client(), &key).await, 401);
     let told = serve.logged();
     assert!(told.contains("demo key") && told.contains("key revoke demo"), "{told}");
+    assert!(told.contains("removed the demo history"), "{told}");
+    let status = serve.client().get("/site/status").await.text();
+    assert!(!status.contains("Demo data") && status.contains("No incidents recorded"), "{status}");
     assert!(!told.contains(&key));
 }
 

@@ -93,6 +93,17 @@ async fn every_announcement_is_on_the_status_page_once_however_many_there_are() 
     for number in 0..7 {
         ids.push(announce(&app, &format!("Announcement {number}"), "Text").await);
     }
+    let window = MaintenanceWindow {
+        begins: START.after(Duration::from_hours(30)),
+        ends: START.after(Duration::from_hours(31)),
+    };
+    let notice = Notice::new("Larger database", "").unwrap().during(window);
+    ids.push(app.app.store.announce(notice, app.clock.now()).await.unwrap());
+    let home = page(&app.anon(), "/site/").await;
+    for title in ["Announcement 6", "Announcement 5", "Larger database"] {
+        assert!(home.contains(title), "{title}: {home}");
+    }
+    assert!(!home.contains("Announcement 4"), "{home}");
     let shown = status(&app).await;
     for id in ids {
         assert_eq!(shown.matches(&format!("id=\"announcement-{id}\"")).count(), 1, "{id}: {shown}");

@@ -122,7 +122,8 @@ async fn hidden_parts_are_gone_and_nothing_links_to_them() {
 #[tokio::test]
 async fn features_are_the_operators_text_without_its_html() {
     let folder = Folder::new();
-    let text = "# What *Lantern* does\n\nHello <script>alert(1)</script> [site](https://bot.example) [no](javascript:alert(1))\n\n\
+    let text = "# What *Lantern* does\n\nHello <script>alert(1)</script> [site](https://bot.example) [no](javascript:alert(1)) \
+                [no](//evil.example) [status](/site/status) [mail](mailto:a@bot.example)\n\n\
                 ## Commands\n\n| command | does |\n|---|---|\n| `/lamp` | a *light* |\n\n1. one\n2. two\n";
     let features = written(&folder, "features.md", text.as_bytes());
     let app = TestApp::builder().set(&format!("[site]\nfeatures = {features:?}")).start().await;
@@ -135,6 +136,8 @@ async fn features_are_the_operators_text_without_its_html() {
         page.contains("&lt;script&gt;") && !page.contains("<script>alert") && !page.contains("javascript:"),
         "{page}"
     );
+    assert!(page.contains("<a href=\"/site/status\">status</a> <a href=\"mailto:a@bot.example\">"), "{page}");
+    assert!(!page.contains("evil.example"), "{page}");
     let home = app.anon().get("/site/").await.text();
     assert!(home.contains("<a href=\"/site/features\">Features</a>"), "{home}");
     let without = TestApp::start().await;
@@ -147,6 +150,8 @@ async fn a_chosen_language_is_remembered_and_the_address_stays_the_pages_own() {
     for (path, to) in
         [("/api/site/", "."), ("/api/site/status", "status"), ("/api/docs", "docs"), ("/api/docs/feed", "feed")]
     {
+        let other = app.anon().call(Method::POST, &format!("{path}?lang=de")).send().await;
+        assert_eq!((other.status, other.header("allow")), (405, "GET,HEAD"), "{path}");
         let chosen = app.anon().get(&format!("{path}?lang=de")).await;
         assert_eq!((chosen.status, chosen.header("location")), (303, to), "{path}");
         let cookie = chosen.header("set-cookie");

@@ -138,13 +138,16 @@ impl Announcement {
 
     /// Since when it has been over. Maintenance ends by itself at its planned end.
     pub fn over_since(&self, now: Time) -> Option<Time> {
-        self.ended.or_else(|| self.window.map(|window| window.ends).filter(|ends| *ends <= now))
+        let planned = self.window.map(|window| window.ends).filter(|ends| *ends <= now);
+        // The operator may resolve it later.
+        self.ended.into_iter().chain(planned).min()
     }
 
     /// When it last changed, by itself or through the operator.
     pub fn changed(&self, now: Time) -> Time {
         let begun = self.window.map(|window| window.begins).filter(|begins| *begins <= now);
-        self.over_since(now).or(begun).map_or(self.posted, |changed| changed.max(self.posted))
+        let by_itself = self.over_since(now).or(begun);
+        by_itself.into_iter().chain(self.rescheduled).fold(self.posted, Time::max)
     }
 }
 
@@ -219,12 +222,15 @@ mod tests {
             (window, None, 300, Over, Some(300), 300),
             (window, Some(150), 160, Cancelled, Some(150), 150),
             (window, Some(250), 260, Over, Some(250), 250),
+            (window, Some(400), 500, Over, Some(300), 300),
         ] {
             let (title, text) = (String::new(), String::new());
             let ended = ended.map(at);
-            let announcement = Announcement { id: 1, title, text, posted: at(100), ended, window };
+            let announcement = Announcement { id: 1, title, text, posted: at(100), ended, window, rescheduled: None };
             let seen = (announcement.state(at(now)), announcement.over_since(at(now)), announcement.changed(at(now)));
             assert_eq!(seen, (state, over_since.map(at), at(changed)), "{window:?} {ended:?} at {now}");
+            let moved = Announcement { rescheduled: Some(at(220)), ..announcement };
+            assert_eq!(moved.changed(at(now)), at(changed.max(220)));
         }
     }
 }

@@ -13,7 +13,8 @@ pub fn up_since(health: &Health, incidents: &[Incident], seen: &Observation) -> 
     }
     // The bot is up, so an open incident has just ended, with the report that brought it back.
     let ends = incidents.iter().map(|incident| incident.ended.unwrap_or(seen.since));
-    Some(ends.fold(started, Time::max).min(seen.at))
+    // A clock that was ahead may have recorded an end that is yet to come.
+    Some(ends.filter(|ended| *ended <= seen.at).fold(started, Time::max).min(seen.at))
 }
 
 #[cfg(test)]
@@ -45,7 +46,7 @@ mod tests {
             ("before its start", vec![incident(1, Some(989_000))], 990_000),
             ("after its start", vec![incident(995_000, Some(999_940)), incident(1, Some(2))], 999_940),
             ("it is over, and nobody has recorded that yet", vec![incident(995_000, None)], 999_990),
-            ("recorded by a clock that is ahead", vec![incident(1, Some(2_000_000))], 1_000_000),
+            ("recorded by a clock that is ahead", vec![incident(1, Some(2_000_000))], 990_000),
         ] {
             assert_eq!(up_since(&health, &incidents, &seen), Some(Time::from_seconds(expected)), "{case}");
         }

@@ -219,7 +219,7 @@ impl WindowOptions {
 fn reschedule(id: u64, window: WindowOptions, form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
     let window = window.checked()?;
     let moved = database::with(config, Missing::Refuse, async |app| {
-        let moved = app.store.reschedule_announcement(id, window).await?;
+        let moved = app.store.reschedule_announcement(id, window, app.clock.now()).await?;
         if moved {
             app.audit.command(AuditKind::Command, &format!("announce reschedule {id}"), None, None);
         }

@@ -77,7 +77,7 @@ pub(super) fn run(
             let app = Arc::clone(&app);
             tokio::task::spawn(async move { cautions::warn_about_unreadable_grants(&app).await })
         };
-        dev::warn_about_demo_key(&app).await;
+        dev::leave_dev_behind(&app).await;
         // Before the log says that it listens: a reader of that line may stop it right away, and it should shut down cleanly.
         let stop = asked_to_stop(OnHangup::GoOn);
         for place in &places {

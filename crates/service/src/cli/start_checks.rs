@@ -19,7 +19,7 @@ use crate::site::{self, dashboard};
 /// The configuration, and the files it names.
 pub(super) fn of_configuration(config: &Config) -> Vec<CheckLine> {
     let cautions = cautions::of(config).into_iter().map(|caution| CheckLine::warning("safety", caution));
-    let checks = [listeners(config), certificate(config), site_files(config), dashboard(config)];
+    let checks = [listeners(config), certificate(config), site_files(config), preview(config), dashboard(config)];
     cautions.chain(checks.into_iter().flatten()).collect()
 }
 
@@ -65,6 +65,14 @@ fn certificate(config: &Config) -> Option<CheckLine> {
 fn site_files(config: &Config) -> Option<CheckLine> {
     let failed = site::check_files(&config.site).err()?;
     Some(CheckLine::wrong(if failed.is_picture() { "picture" } else { "site" }, failed.to_string()))
+}
+
+/// Chat apps only show pictures with absolute addresses.
+fn preview(config: &Config) -> Option<CheckLine> {
+    let is_useless = config.site.preview.is_some() && config.site.url.is_none();
+    is_useless.then(|| {
+        CheckLine::warning("preview", "nobody sees site.preview without site.url: set the site's public address")
+    })
 }
 
 /// Whether people can sign in on the site's dashboard.

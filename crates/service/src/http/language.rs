@@ -6,7 +6,7 @@ use axum::extract::Request;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, StatusCode, header};
 
 use crate::app::App;
 use crate::site::Language;
@@ -19,13 +19,16 @@ const REMEMBERED_SECONDS: u32 = 31_536_000;
 const LONGEST_COOKIES: usize = 8 * 1024;
 
 pub(super) fn language(asked: &HeaderMap) -> Language {
-    let text = |name| asked.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).unwrap_or_default();
-    remembered(text(header::COOKIE)).unwrap_or_else(|| Language::preferred(text(header::ACCEPT_LANGUAGE)))
+    remembered(asked).unwrap_or_else(|| {
+        let preferred = asked.get(header::ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok());
+        Language::preferred(preferred.unwrap_or_default())
+    })
 }
 
 /// Lets `?lang=` choose the language of a page, then redirects to the page's own address.
 pub(super) fn switchable(path: &'static str, methods: MethodRouter<Arc<App>>) -> MethodRouter<Arc<App>> {
-    methods.layer(middleware::from_fn(move |request: Request, next: Next| async move {
+    // Other methods are still refused.
+    methods.route_layer(middleware::from_fn(move |request: Request, next: Next| async move {
         match request.uri().query().and_then(chosen) {
             Some(language) => remember(language, path),
             None => next.run(request).await,
@@ -37,10 +40,17 @@ fn chosen(query: &str) -> Option<Language> {
     query.split('&').find_map(|field| field.strip_prefix("lang=")).and_then(Language::tagged)
 }
 
-fn remembered(cookies: &str) -> Option<Language> {
-    let mut cookies = cookies.get(..cookies.len().min(LONGEST_COOKIES))?.split(';');
-    let value = cookies.find_map(|cookie| cookie.trim().strip_prefix(COOKIE)?.strip_prefix('='))?;
-    Language::tagged(value)
+/// Over HTTP/2, browsers may send each cookie in a field of its own.
+fn remembered(asked: &HeaderMap) -> Option<Language> {
+    let mut left = LONGEST_COOKIES;
+    let searched = asked.get_all(header::COOKIE).into_iter().map_while(|field| {
+        let searched = field.as_bytes().get(..left.min(field.len())).filter(|part| !part.is_empty())?;
+        left -= searched.len();
+        Some(searched)
+    });
+    let mut cookies = searched.flat_map(|field| field.split(|byte| *byte == b';'));
+    let value = cookies.find_map(|cookie| cookie.trim_ascii().strip_prefix(COOKIE.as_bytes())?.strip_prefix(b"="))?;
+    Language::tagged(std::str::from_utf8(value).ok()?)
 }
 
 fn remember(language: Language, path: &str) -> Response {
@@ -61,6 +71,8 @@ fn remember(language: Language, path: &str) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
+
     use super::*;
 
     #[test]
@@ -82,9 +94,16 @@ mod tests {
             ("site_language=xx", Language::German),
             ("my_site_language=en", Language::German),
             ("site_language", Language::German),
+            ("a=ü; site_language=en", Language::English),
         ] {
-            asked.insert(header::COOKIE, HeaderValue::from_static(cookies));
+            asked.insert(header::COOKIE, HeaderValue::from_bytes(cookies.as_bytes()).unwrap());
             assert_eq!(language(&asked), expected, "{cookies}");
         }
+        asked.insert(header::COOKIE, HeaderValue::from_static("a=b"));
+        asked.append(header::COOKIE, HeaderValue::from_static("site_language=en"));
+        assert_eq!(language(&asked), Language::English, "two fields");
+        asked.insert(header::COOKIE, HeaderValue::try_from("a".repeat(LONGEST_COOKIES)).unwrap());
+        asked.append(header::COOKIE, HeaderValue::from_static("site_language=en"));
+        assert_eq!(language(&asked), Language::German, "too long to be searched");
     }
 }

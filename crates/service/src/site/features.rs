@@ -21,7 +21,7 @@ pub(super) struct Features {
 impl Features {
     pub(super) fn read(path: &Path) -> Result<Self, SiteFileError> {
         let all = files::read_text(SETTING, path, LARGEST_KILOBYTES)?;
-        let all = all.trim_start_matches('\u{feff}').trim_start();
+        let all = all.trim_start();
         let (first, rest) = all.split_once('\n').unwrap_or((all, ""));
         Ok(match first.strip_prefix("# ") {
             Some(title) => Self { title: Some(title.trim().to_owned()), text: rest.to_owned() },
@@ -47,7 +47,7 @@ pub fn page(site: &Site, language: Language) -> String {
         div class="wide reference single" {
             article class="document features" {
                 h1 { (title) }
-                (markdown(&features.text))
+                (markdown(site, &features.text))
             }
         }
     })

@@ -43,8 +43,9 @@ pub(super) fn read(setting: &'static str, path: &Path, kilobytes: u64) -> Result
     Ok(bytes)
 }
 
-/// Reads a text file.
+/// Reads a text file, without the mark that some editors put at its start.
 pub(super) fn read_text(setting: &'static str, path: &Path, kilobytes: u64) -> Result<String, SiteFileError> {
     let bytes = read(setting, path, kilobytes)?;
-    String::from_utf8(bytes).map_err(|_| SiteFileError::NotText { setting, path: path.to_owned() })
+    let text = String::from_utf8(bytes).map_err(|_| SiteFileError::NotText { setting, path: path.to_owned() })?;
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }

@@ -136,10 +136,9 @@ impl Site {
 
     /// `/robots.txt`: crawlers may read the pages, but not the API.
     pub fn robots(&self) -> String {
-        let docs = self.shows(SitePart::Docs).then_some("/docs");
-        let allowed = ["/site/", "/badge/"].into_iter().chain(docs);
-        let allowed: String = allowed.map(|path| format!("Allow: {}\n", self.path(path))).collect();
-        format!("User-agent: *\n{allowed}Disallow: {}\n", self.path("/"))
+        let allow = |path| format!("Allow: {}\n", self.path(path));
+        let docs = if self.shows(SitePart::Docs) { allow("/docs") } else { String::new() };
+        format!("User-agent: *\n{}{}{docs}Disallow: {}\n", allow("/site/"), allow("/badge/"), self.path("/"))
     }
 
     /// The path of the bot's picture as a bitmap, for apps that can't show SVG.

@@ -27,8 +27,8 @@ use operation::error_list;
 use text::TextStyle;
 
 /// Renders an operator's Markdown like our own.
-pub(super) fn markdown(text: &str) -> Markup {
-    TextStyle::of_operator().blocks(text)
+pub(super) fn markdown(site: &Site, text: &str) -> Markup {
+    TextStyle::of_operator(site).blocks(text)
 }
 
 /// Where `bot-companion dev` listens: the address in commands if no other is known. The script replaces it with the page's own.

@@ -124,7 +124,8 @@ pub(crate) const TABLES: &[Table] = &[
     table!("history_days", 1: begins Integer, up Integer, partial Integer, down Integer),
     table!("incidents", 1: id Integer, worst Text, began Integer, ended Integer, shards Integer, shard_count Integer),
     table!("announcements", 1:
-        id Integer, title Text, text Text, posted Integer, ended Integer, begins Integer, ends Integer
+        id Integer, title Text, text Text, posted Integer, ended Integer, begins Integer, ends Integer,
+        rescheduled Integer
     ),
     table!("history_updates", 1:
         id Integer, announcement Integer, incident Integer, phase Text, text Text, posted Integer

@@ -15,7 +15,7 @@ use super::work::ChangedTopics;
 use crate::Topic;
 
 pub(super) async fn announcements(db: &impl GenericClient) -> Sql<Vec<Announcement>> {
-    let sql = "SELECT id, title, text, posted, ended, begins, ends FROM announcements ORDER BY id DESC";
+    let sql = "SELECT id, title, text, posted, ended, begins, ends, rescheduled FROM announcements ORDER BY id DESC";
     let statement = db.prepare_cached(sql).await?;
     Ok(readable("announcement", &db.query(&statement, &[]).await?, |row| {
         let (begins, ends): (Option<Time>, Option<Time>) = (row.column(5)?, row.column(6)?);
@@ -26,6 +26,7 @@ pub(super) async fn announcements(db: &impl GenericClient) -> Sql<Vec<Announceme
             posted: row.column(3)?,
             ended: row.column(4)?,
             window: begins.zip(ends).map(|(begins, ends)| MaintenanceWindow { begins, ends }),
+            rescheduled: row.column(7)?,
         })
     }))
 }
@@ -100,8 +101,10 @@ pub(super) async fn reschedule(
     topics: &mut ChangedTopics,
     id: u64,
     window: MaintenanceWindow,
+    now: Time,
 ) -> Sql<bool> {
-    let sql = "UPDATE announcements SET begins = $2, ends = $3 WHERE id = $1 AND ended IS NULL AND begins IS NOT NULL";
-    let values = (integer(id), window.begins.stored(), window.ends.stored());
-    Ok(change(db, topics, sql, &[&values.0, &values.1, &values.2]).await? > 0)
+    let sql = "UPDATE announcements SET begins = $2, ends = $3, rescheduled = $4
+        WHERE id = $1 AND ended IS NULL AND begins IS NOT NULL";
+    let (begins, ends, now) = (window.begins.stored(), window.ends.stored(), now.stored());
+    Ok(change(db, topics, sql, &[&integer(id), &begins, &ends, &now]).await? > 0)
 }

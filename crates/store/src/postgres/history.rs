@@ -49,15 +49,16 @@ impl HistoryStore for Postgres {
 
     async fn end_announcement(&self, id: u64, now: Time) -> Result<bool> {
         let work = self.executor.write(Pace::Quick, (id, now), |db, topics, (id, now)| {
-            let sql = "UPDATE announcements SET ended = $2 WHERE id = $1 AND ended IS NULL";
+            let sql =
+                "UPDATE announcements SET ended = $2 WHERE id = $1 AND ended IS NULL AND (ends IS NULL OR ends > $2)";
             Box::pin(async move { Ok(change(db, topics, sql, &[&integer(*id), &now.stored()]).await? > 0) })
         });
         work.await
     }
 
-    async fn reschedule_announcement(&self, id: u64, window: MaintenanceWindow) -> Result<bool> {
-        let work = self.executor.write(Pace::Quick, (id, window), |db, topics, (id, window)| {
-            Box::pin(announcements::reschedule(db, topics, *id, *window))
+    async fn reschedule_announcement(&self, id: u64, window: MaintenanceWindow, now: Time) -> Result<bool> {
+        let work = self.executor.write(Pace::Quick, (id, window, now), |db, topics, (id, window, now)| {
+            Box::pin(announcements::reschedule(db, topics, *id, *window, *now))
         });
         work.await
     }
@@ -284,12 +285,11 @@ async fn replace(db: &Transaction<'_>, topics: &mut ChangedTopics, history: &His
         let (began, ended) = (began.stored(), ended.stored());
         execute(db, sql, &[&integer(*id), &worst.stored(), &began, &ended, &shards, &shard_count]).await?;
     }
-    let sql =
-        "INSERT INTO announcements (id, title, text, posted, ended, begins, ends) VALUES ($1, $2, $3, $4, $5, $6, $7)";
-    for Announcement { id, title, text, posted, ended, window } in &history.announcements {
+    let sql = "INSERT INTO announcements (id, title, text, posted, ended, begins, ends, rescheduled) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    for Announcement { id, title, text, posted, ended, window, rescheduled } in &history.announcements {
         let (begins, ends) = (window.map(|window| window.begins.stored()), window.map(|window| window.ends.stored()));
-        let (posted, ended) = (posted.stored(), ended.stored());
-        execute(db, sql, &[&integer(*id), title, text, &posted, &ended, &begins, &ends]).await?;
+        let (posted, ended, rescheduled) = (posted.stored(), ended.stored(), rescheduled.stored());
+        execute(db, sql, &[&integer(*id), title, text, &posted, &ended, &begins, &ends, &rescheduled]).await?;
     }
     let sql =
         "INSERT INTO history_updates (id, announcement, incident, phase, text, posted) VALUES ($1, $2, $3, $4, $5, $6)";

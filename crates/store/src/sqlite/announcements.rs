@@ -12,7 +12,7 @@ use super::writer::ChangedTopics;
 use crate::Topic;
 
 pub(super) fn announcements(connection: &Connection) -> rusqlite::Result<Vec<Announcement>> {
-    let sql = "SELECT id, title, text, posted, ended, begins, ends FROM announcements ORDER BY id DESC";
+    let sql = "SELECT id, title, text, posted, ended, begins, ends, rescheduled FROM announcements ORDER BY id DESC";
     let mut statement = connection.prepare_cached(sql)?;
     let read = |row: &Row<'_>| {
         let (begins, ends): (Option<Time>, Option<Time>) = (row.column(5)?, row.column(6)?);
@@ -23,6 +23,7 @@ pub(super) fn announcements(connection: &Connection) -> rusqlite::Result<Vec<Ann
             posted: row.column(3)?,
             ended: row.column(4)?,
             window: begins.zip(ends).map(|(begins, ends)| MaintenanceWindow { begins, ends }),
+            rescheduled: row.column(7)?,
         })
     };
     readable("announcement", statement.query_map([], read)?)
@@ -102,9 +103,11 @@ pub(super) fn reschedule(
     topics: &mut ChangedTopics,
     id: u64,
     window: MaintenanceWindow,
+    now: Time,
 ) -> rusqlite::Result<bool> {
-    let sql = "UPDATE announcements SET begins = ?2, ends = ?3 WHERE id = ?1 AND ended IS NULL AND begins IS NOT NULL";
-    let values = params![integer(id), window.begins.stored(), window.ends.stored()];
+    let sql = "UPDATE announcements SET begins = ?2, ends = ?3, rescheduled = ?4
+        WHERE id = ?1 AND ended IS NULL AND begins IS NOT NULL";
+    let values = params![integer(id), window.begins.stored(), window.ends.stored(), now.stored()];
     let moved = connection.prepare_cached(sql)?.execute(values)?;
     topics.push(Topic::History);
     Ok(moved > 0)

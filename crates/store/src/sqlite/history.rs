@@ -37,7 +37,7 @@ impl HistoryStore for Sqlite {
     }
 
     async fn end_announcement(&self, id: u64, now: Time) -> Result<bool> {
-        let sql = "UPDATE announcements SET ended = ?2 WHERE id = ?1 AND ended IS NULL";
+        let sql = "UPDATE announcements SET ended = ?2 WHERE id = ?1 AND ended IS NULL AND (ends IS NULL OR ends > ?2)";
         self.writer
             .write(move |connection, topics| {
                 let ended = connection.prepare_cached(sql)?.execute(params![integer(id), now.stored()])?;
@@ -47,8 +47,10 @@ impl HistoryStore for Sqlite {
             .await
     }
 
-    async fn reschedule_announcement(&self, id: u64, window: MaintenanceWindow) -> Result<bool> {
-        self.writer.write(move |connection, topics| announcements::reschedule(connection, topics, id, window)).await
+    async fn reschedule_announcement(&self, id: u64, window: MaintenanceWindow, now: Time) -> Result<bool> {
+        self.writer
+            .write(move |connection, topics| announcements::reschedule(connection, topics, id, window, now))
+            .await
     }
 
     async fn update_happening(&self, update: NewUpdate, now: Time) -> Result<UpdateOutcome> {
@@ -242,11 +244,11 @@ fn replace(connection: &Connection, topics: &mut ChangedTopics, history: &Histor
         let values = params![integer(*id), worst.stored(), began.stored(), ended.stored(), shards, shard_count];
         connection.prepare_cached(sql)?.execute(values)?;
     }
-    let sql =
-        "INSERT INTO announcements (id, title, text, posted, ended, begins, ends) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-    for Announcement { id, title, text, posted, ended, window } in &history.announcements {
+    let sql = "INSERT INTO announcements (id, title, text, posted, ended, begins, ends, rescheduled) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    for Announcement { id, title, text, posted, ended, window, rescheduled } in &history.announcements {
         let (begins, ends) = (window.map(|window| window.begins.stored()), window.map(|window| window.ends.stored()));
-        let values = params![integer(*id), title, text, posted.stored(), ended.stored(), begins, ends];
+        let values =
+            params![integer(*id), title, text, posted.stored(), ended.stored(), begins, ends, rescheduled.stored()];
         connection.prepare_cached(sql)?.execute(values)?;
     }
     let sql =

@@ -228,15 +228,17 @@ async fn maintenance_has_a_window_that_can_be_moved(mut fixture: Fixture) {
     let store = &*fixture.store;
     assert_eq!(store.announce(notice("Maintenance").during(window(100, 200)), at(1)).await.unwrap(), 1);
     assert_eq!(store.announce(notice("News"), at(2)).await.unwrap(), 2);
-    assert!(store.reschedule_announcement(1, window(150, 300)).await.unwrap());
-    assert!(!store.reschedule_announcement(2, window(150, 300)).await.unwrap(), "it is no maintenance");
-    assert!(!store.reschedule_announcement(3, window(150, 300)).await.unwrap());
+    assert!(store.reschedule_announcement(1, window(150, 300), at(3)).await.unwrap());
+    assert!(!store.reschedule_announcement(2, window(150, 300), at(3)).await.unwrap(), "it is no maintenance");
+    assert!(!store.reschedule_announcement(3, window(150, 300), at(3)).await.unwrap());
     fixture.reopen().await;
     let store = &*fixture.store;
     let stored = history(store).await.announcements;
     assert_eq!((stored[0].window, stored[1].window), (None, Some(window(150, 300))));
+    assert_eq!((stored[0].rescheduled, stored[1].rescheduled), (None, Some(at(3))));
+    assert!(!store.end_announcement(1, at(300)).await.unwrap(), "it has ended by itself");
     assert!(store.end_announcement(1, at(120)).await.unwrap());
-    assert!(!store.reschedule_announcement(1, window(150, 400)).await.unwrap(), "it is over");
+    assert!(!store.reschedule_announcement(1, window(150, 400), at(121)).await.unwrap(), "it is over");
 }
 
 async fn incidents_and_announcements_get_updates(mut fixture: Fixture) {
@@ -285,8 +287,15 @@ async fn a_history_is_replaced_as_a_whole(mut fixture: Fixture) {
     store.announce(notice("Old"), at(61)).await.unwrap();
     let (text, posted) = ("x".to_owned(), at(5));
     let update = |id, subject| Update { id, subject, phase: UpdatePhase::Monitoring, text: text.clone(), posted };
-    let announcement =
-        |id, ended, window| Announcement { id, title: "ü".to_owned(), text: text.clone(), posted, ended, window };
+    let announcement = |id, ended, window| Announcement {
+        id,
+        title: "ü".to_owned(),
+        text: text.clone(),
+        posted,
+        ended,
+        window,
+        rescheduled: ended,
+    };
     let new = History {
         minutes: vec![
             Minute { begins: at(0), state: BotState::Up, latency: Some(1.5) },

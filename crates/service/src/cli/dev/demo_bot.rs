@@ -48,9 +48,12 @@ pub(super) async fn add_key(app: &App) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A store that `dev` has used contains the published key.
-pub(in crate::cli) async fn warn_about_demo_key(app: &App) {
+/// A store that `dev` has used contains the published key and may contain the demo history. Visitors of a real service never see that.
+pub(in crate::cli) async fn leave_dev_behind(app: &App) {
     // If the store does not answer now, the first request that needs it will log that.
+    if matches!(demo_history::remove(&*app.store).await, Ok(true)) {
+        info!("removed the demo history of `dev` from the store");
+    }
     if let Ok(Some(key)) = app.store.key(token::published_key_hash()).await
         && key.revoked.is_none()
     {
@@ -185,7 +188,7 @@ impl DemoBot {
         let health = self.app.store.health().await?;
         let is_real = |id: &InstanceId| !(id.key == KEY_ID && id.name.as_str().starts_with(NAMED));
         if health.instances.iter().any(|(id, instance)| is_real(id) && !is_silent(instance.reported, now)) {
-            self.remove_history().await?;
+            demo_history::remove(&*self.app.store).await?;
             return Ok(false);
         }
         // Demo bots of earlier runs, which may have just ended.
@@ -218,15 +221,6 @@ impl DemoBot {
         Ok(())
     }
 
-    /// Removes the demo history, if there is one. The user's own announcements stay.
-    async fn remove_history(&self) -> anyhow::Result<()> {
-        let known = self.app.store.history().await?;
-        if demo_history::is_demo(&known) {
-            self.app.store.replace_history(demo_history::without_demo(known)).await?;
-        }
-        Ok(())
-    }
-
     /// Removes everything it has sent, so that only the real bot's data is left.
     async fn remove_everything(&self) -> anyhow::Result<()> {
         for shard in (0..SHARDS).filter_map(|id| ShardKey::new(SHARDS, id)) {
@@ -236,7 +230,7 @@ impl DemoBot {
         let now = self.app.clock.now();
         let said = data::feedback(now).into_iter().map(|said| Change::FeedbackGone(said.id));
         self.app.store.apply(said.chain([Change::Team(Roster(Vec::new()))]).collect()).await?;
-        self.remove_history().await?;
+        demo_history::remove(&*self.app.store).await?;
         // The first report, without shards, ends the records of its former shards; the second makes it look silent.
         self.report(0, Vec::new(), now).await?;
         self.report(0, Vec::new(), now.before(LONG_SILENT)).await

@@ -8,6 +8,7 @@ use domain::history::recording::{day_of, minute_of};
 use domain::history::update::{Update, UpdatePhase, UpdateSubject};
 use domain::history::{Announcement, BotState, Day, History, Incident, Minute};
 use domain::saturating;
+use store::Store;
 
 const MINUTE: Duration = Duration::from_mins(1);
 const HOUR: Duration = Duration::from_hours(1);
@@ -15,21 +16,51 @@ const DAY: Duration = Duration::from_hours(24);
 /// How many days, including today.
 const DAYS: u32 = 90;
 
-/// The title of the announcement that says so. A history with this announcement contains no real data.
-const NOTICE: &str = "Demo data";
-const PAST_MAINTENANCE: &str = "Move to a larger database";
-const MAINTENANCE: &str = "Database upgrade";
+/// Title and text of the announcements. The first one says that the history is made up.
+const NOTICE: (&str, &str) = (
+    "Demo data",
+    "The 90 days of history, the incidents and the maintenance are made up to show what this page can do. They disappear when \
+     your bot reports for the first time.",
+);
+const MAINTENANCE: (&str, &str) =
+    ("Database upgrade", "Commands may take a little longer for an hour. You don't need to do anything.");
+const PAST_MAINTENANCE: (&str, &str) = ("Move to a larger database", "Settings couldn't be changed during the move.");
 
-/// Whether a history is the demo bot's.
+/// The hour at which each incident began, and how many minutes it lasted.
+const OUTAGE: (u32, u32) = (3, 47);
+const PARTIAL: (u32, u32) = (17, 26);
+
+/// Removes the demo history from a store, if it has one. The user's own announcements stay. Returns whether it had one.
+pub(super) async fn remove(store: &dyn Store) -> store::Result<bool> {
+    let known = store.history().await?;
+    let is_there = is_demo(&known);
+    if is_there {
+        store.replace_history(without_demo(known)).await?;
+    }
+    Ok(is_there)
+}
+
+/// Whether a history is the demo bot's. No command can remove its incidents, and no real one begins and ends at these times to the
+/// millisecond.
 pub(super) fn is_demo(history: &History) -> bool {
-    history.announcements.iter().any(|announcement| announcement.title == NOTICE)
+    history.announcements.iter().any(is_demo_announcement) || history.incidents.iter().any(is_demo_incident)
+}
+
+fn is_demo_announcement(announcement: &Announcement) -> bool {
+    [NOTICE, MAINTENANCE, PAST_MAINTENANCE].contains(&(&announcement.title, &announcement.text))
+}
+
+fn is_demo_incident(incident: &Incident) -> bool {
+    [OUTAGE, PARTIAL].into_iter().any(|(hour, minutes)| {
+        let began = day_of(incident.began).after(HOUR * hour);
+        (incident.began, incident.ended) == (began, Some(began.after(MINUTE * minutes)))
+    })
 }
 
 /// What remains without the demo history: the user's own announcements and their updates.
 pub(super) fn without_demo(history: History) -> History {
-    let is_demo = |title: &str| [NOTICE, PAST_MAINTENANCE, MAINTENANCE].contains(&title);
     let announcements: Vec<_> =
-        history.announcements.into_iter().filter(|announcement| !is_demo(&announcement.title)).collect();
+        history.announcements.into_iter().filter(|announcement| !is_demo_announcement(announcement)).collect();
     let is_kept = |subject| announcements.iter().any(|kept| subject == UpdateSubject::Announcement(kept.id));
     let updates = history.updates.into_iter().filter(|update| is_kept(update.subject)).collect();
     History { announcements, updates, ..History::default() }
@@ -41,37 +72,18 @@ pub(super) fn history(left: History, now: Time) -> History {
     let told = left.updates.last().map_or(0, |newest| newest.id);
     let today = day_of(now);
     let ago = |days: u32, hours: u32| today.before(DAY * days).after(HOUR * hours);
-    let outage = (ago(61, 3), ago(61, 3).after(MINUTE * 47));
-    let partial = (ago(9, 17), ago(9, 17).after(MINUTE * 26));
+    let span = |days, (hour, minutes): (u32, u32)| (ago(days, hour), ago(days, hour).after(MINUTE * minutes));
+    let (outage, partial) = (span(61, OUTAGE), span(9, PARTIAL));
     let past_window = MaintenanceWindow { begins: ago(33, 2), ends: ago(33, 4) };
     let window = MaintenanceWindow { begins: ago(0, 20).after(DAY * 3), ends: ago(0, 21).after(DAY * 3) };
     History {
         minutes: minutes(now),
         days: (0..DAYS).rev().map(|ago| day(now, today.before(DAY * ago), outage, partial)).collect(),
-        incidents: vec![
-            incident(2, BotState::Partial, partial, 1),
-            incident(1, BotState::Down, outage, 2),
-        ],
+        incidents: vec![incident(2, BotState::Partial, partial, 1), incident(1, BotState::Down, outage, 2)],
         announcements: [
-            announcement(
-                announced + 3,
-                NOTICE,
-                "The 90 days of history, the incidents and the maintenance are made up to show what this page can do. They \
-                 disappear when your bot reports for the first time.",
-                (now, None, None),
-            ),
-            announcement(
-                announced + 2,
-                MAINTENANCE,
-                "Commands may take a little longer for an hour. You don't need to do anything.",
-                (now.before(HOUR * 20), None, Some(window)),
-            ),
-            announcement(
-                announced + 1,
-                PAST_MAINTENANCE,
-                "Settings couldn't be changed during the move.",
-                (ago(36, 9), None, Some(past_window)),
-            ),
+            announcement(announced + 3, NOTICE, now, None),
+            announcement(announced + 2, MAINTENANCE, now.before(HOUR * 20), Some(window)),
+            announcement(announced + 1, PAST_MAINTENANCE, ago(36, 9), Some(past_window)),
         ]
         .into_iter()
         .chain(left.announcements)
@@ -106,13 +118,9 @@ fn incident(id: u64, worst: BotState, (began, ended): (Time, Time), shards: u32)
     Incident { id, worst, began, ended: Some(ended), shards, shard_count: 2 }
 }
 
-fn announcement(
-    id: u64,
-    title: &str,
-    text: &str,
-    (posted, ended, window): (Time, Option<Time>, Option<MaintenanceWindow>),
-) -> Announcement {
-    Announcement { id, title: title.to_owned(), text: text.to_owned(), posted, ended, window }
+fn announcement(id: u64, (title, text): (&str, &str), posted: Time, window: Option<MaintenanceWindow>) -> Announcement {
+    let (title, text) = (title.to_owned(), text.to_owned());
+    Announcement { id, title, text, posted, ended: None, window, rescheduled: None }
 }
 
 fn updates(last: u64, outage: (Time, Time), partial: (Time, Time)) -> Vec<Update> {
@@ -171,7 +179,7 @@ mod tests {
     fn the_history_is_whole_and_agrees_with_its_incidents() {
         for now in [NOW, day_of(NOW), NOW.after(Duration::from_secs(59)), day_of(NOW).before(MINUTE)] {
             let history = history(History::default(), now);
-            assert!(is_demo(&history));
+            assert!(is_demo(&history) && is_demo(&History { announcements: Vec::new(), ..history.clone() }));
             assert_eq!((history.minutes.len(), history.days.len(), history.incidents.len()), (1_440, 90, 2));
             assert_eq!(history.minutes[1_439].begins, minute_of(now).before(MINUTE));
             let down: u32 = history.days.iter().map(|day| day.down).sum();
@@ -187,7 +195,7 @@ mod tests {
     #[test]
     fn what_somebody_else_announced_stays() {
         let mut with = history(History::default(), NOW);
-        with.announcements.insert(0, announcement(4, "Mine", "", (NOW, None, None)));
+        with.announcements.insert(0, announcement(4, (MAINTENANCE.0, "My own"), NOW, None));
         let own = Update {
             id: 9,
             subject: UpdateSubject::Announcement(4),
@@ -197,7 +205,7 @@ mod tests {
         };
         with.updates.push(own.clone());
         let left = without_demo(with);
-        assert_eq!((left.announcements.len(), left.announcements[0].title.as_str()), (1, "Mine"));
+        assert_eq!((left.announcements.len(), left.announcements[0].title.as_str()), (1, MAINTENANCE.0));
         assert_eq!(left.updates, [own]);
         assert!(!is_demo(&left) && left.days.is_empty());
         let again = history(left.clone(), NOW);

@@ -31,7 +31,7 @@ use crate::http::HttpService;
 use crate::server;
 use crate::site::dashboard;
 use demo_bot::DemoBot;
-pub(super) use demo_bot::warn_about_demo_key;
+pub(super) use demo_bot::leave_dev_behind;
 use switchboard::Switchboard;
 
 const CLIENT_ID: &str = "sandbox";

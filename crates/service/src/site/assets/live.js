@@ -137,7 +137,7 @@ let visible;
 function follow(isNew) {
   visible = new AbortController();
   const { signal } = visible;
-  void share(
+  share(
     `bot-companion:pages:${base}`,
     (say) => hold(say, signal, isNew),
     (changed) => {
@@ -146,7 +146,10 @@ function follow(isNew) {
       if (changed) hear(changed);
     },
     signal,
-  );
+  ).catch((error) => {
+    // Waiting ends with an error when the tab is hidden.
+    if (!signal.aborted) throw error;
+  });
 }
 
 document.addEventListener("visibilitychange", () => {

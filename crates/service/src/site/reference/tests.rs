@@ -120,6 +120,7 @@ fn markdown_becomes_markup_without_raw_html_and_foreign_links() {
         operations: [("GET /team".to_owned(), "#getTeam".to_owned())].into(),
         documents: vec![("dashboard.md", "/docs".to_owned()), ("feed.md", "/docs/feed".to_owned())],
         lang: None,
+        base_path: None,
     };
     for (written, expected) in [
         ("say `a`, not `<b>`.", "say <code>a</code>, not <code>&lt;b&gt;</code>."),

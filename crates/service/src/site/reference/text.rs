@@ -21,6 +21,8 @@ pub(super) struct TextStyle {
     pub(super) documents: Vec<(&'static str, String)>,
     /// `en` where the page is in another language.
     pub(super) lang: Option<&'static str>,
+    /// Where a link to a page of the same host leads; `None` in our own texts, which have none.
+    pub(super) base_path: Option<String>,
 }
 
 impl TextStyle {
@@ -34,12 +36,14 @@ impl TextStyle {
                 .collect(),
             documents: vec![("dashboard.md", site.path("/docs")), ("feed.md", site.path("/docs/feed"))],
             lang: (language != Language::English).then_some(Language::English.tag()),
+            base_path: None,
         }
     }
 
     /// For the operator's text, which doesn't refer to our operations or documents.
-    pub(super) fn of_operator() -> Self {
-        Self { operations: BTreeMap::new(), documents: Vec::new(), lang: None }
+    pub(super) fn of_operator(site: &Site) -> Self {
+        let base_path = Some(site.path(""));
+        Self { operations: BTreeMap::new(), documents: Vec::new(), lang: None, base_path }
     }
 
     /// A text of one line: without the paragraph around it.
@@ -109,7 +113,7 @@ impl TextStyle {
                 Event::End(TagEnd::Strong) => out.push_str("</strong>"),
                 Event::Start(Tag::Link { dest_url, .. }) => {
                     if let Some(address) = self.address(&dest_url) {
-                        let rel = if address.starts_with("https://") { " rel=\"noopener noreferrer\"" } else { "" };
+                        let rel = if address.starts_with("http") { " rel=\"noopener noreferrer\"" } else { "" };
                         out.push_str("<a href=\"");
                         address.render_to(&mut out);
                         out.extend(["\"", rel, ">"]);
@@ -119,7 +123,8 @@ impl TextStyle {
                 Event::End(TagEnd::Link) => out.push_str(std::mem::take(&mut link_end)),
                 Event::Code(text) => self.code(&text).render_to(&mut out),
                 Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => text.render_to(&mut out),
-                Event::SoftBreak | Event::HardBreak => out.push(' '),
+                Event::SoftBreak => out.push(' '),
+                Event::HardBreak => out.push_str("<br>"),
                 // A test catches everything else in our own texts; the words are still shown.
                 _ => {}
             }
@@ -136,6 +141,11 @@ impl TextStyle {
     fn address(&self, target: &str) -> Option<String> {
         if target.starts_with('#') || target.starts_with("https://") {
             return Some(target.to_owned());
+        }
+        if let Some(base_path) = &self.base_path {
+            let is_page = target.starts_with('/') && !target.starts_with("//") && !target.contains('\\');
+            let is_other = ["http://", "mailto:"].iter().any(|scheme| target.starts_with(scheme));
+            return if is_page { Some(format!("{base_path}{target}")) } else { is_other.then(|| target.to_owned()) };
         }
         let file = target.split('#').next().unwrap_or(target);
         self.documents.iter().find(|(name, _)| *name == file).map(|(_, path)| path.clone())

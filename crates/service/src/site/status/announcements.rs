@@ -115,6 +115,19 @@ impl StatusPage<'_> {
     }
 }
 
+/// What the home page shows of them: the first ones, and in any case the next maintenance.
+fn first_at_home<'a>(current: &[&'a Announcement]) -> Vec<&'a Announcement> {
+    let (first, others) = current.split_at(current.len().min(MOST_AT_HOME));
+    let mut shown = first.to_vec();
+    let is_maintenance = |announcement: &&&Announcement| announcement.window.is_some();
+    if !shown.iter().any(|announcement| is_maintenance(&announcement))
+        && let (Some(last), Some(next)) = (shown.last_mut(), others.iter().find(is_maintenance))
+    {
+        *last = next;
+    }
+    shown
+}
+
 /// Current announcements on the home page: titles that link to the status page, or the whole text if that page is hidden.
 pub(in crate::site) fn at_home(frame: &PageFrame<'_>, history: &History, now: Time) -> Markup {
     let (words, current) = (frame.words(), current(history, now));
@@ -122,7 +135,7 @@ pub(in crate::site) fn at_home(frame: &PageFrame<'_>, history: &History, now: Ti
     html! {
         @if !current.is_empty() {
             section class="announcements" aria-label=(words.status.announcements) {
-                @for announcement in current.into_iter().take(MOST_AT_HOME) {
+                @for announcement in first_at_home(&current) {
                     @let address = frame.site.path(&format!("/site/status#announcement-{}", announcement.id));
                     article class="card announcement short" {
                         h2 {

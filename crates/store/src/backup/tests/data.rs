@@ -23,7 +23,7 @@ pub(super) fn fill(db: &Connection, guilds: i64) {
         INSERT INTO history_minutes VALUES (60000, 'up', 12.5), (120000, 'down', NULL), (0, 'partial', 1e300);
         INSERT INTO history_days VALUES (0, 1, 2, 3), (86400000, 1440, 0, 0);
         INSERT INTO incidents VALUES (3, 'down', 5, 6, 7, 8), (9, 'partial', 5, NULL, 1, 2);
-        INSERT INTO announcements VALUES (2, 'Wartung ü', 'one\ntwo', 5, NULL, 7, 9), (1, '', '', 3, 4, NULL, NULL);
+        INSERT INTO announcements VALUES (2, 'Wartung ü', 'one\ntwo', 5, NULL, 7, 9, 6), (1, '', '', 3, 4, NULL, NULL, NULL);
         INSERT INTO history_updates VALUES (4, 2, NULL, 'identified', 'ü\nx', 6), (5, NULL, 9, 'resolved', '', 7);
         UPDATE counter SET value = 123456789;
         COMMIT",

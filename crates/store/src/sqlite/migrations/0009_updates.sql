@@ -1,6 +1,7 @@
--- When maintenance begins and ends, epoch milliseconds; NULL for other announcements.
+-- When maintenance begins and ends, and when that was last changed, epoch milliseconds; NULL for other announcements.
 ALTER TABLE announcements ADD COLUMN begins INTEGER;
 ALTER TABLE announcements ADD COLUMN ends INTEGER;
+ALTER TABLE announcements ADD COLUMN rescheduled INTEGER;
 
 -- What the operator tells visitors while an incident or an announcement goes on: 'investigating', 'identified', 'monitoring' or
 -- 'resolved'. Each row is about one of the two.
