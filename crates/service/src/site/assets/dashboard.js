@@ -121,8 +121,8 @@ let isRefreshing = false;
 let isBotSilent = false;
 
 // The page knows the addresses, which change with their content.
-const { times, tabs } = document.documentElement.dataset;
-const load = Promise.all([times, element("dashboard").dataset.client, tabs].map((address) => import(address)));
+const page = document.documentElement.dataset;
+const load = Promise.all([page.times, element("dashboard").dataset.client, page.tabs].map((address) => import(address)));
 load.catch(() => {
   show("loading", false);
   say("problem", words.scriptFailed);
