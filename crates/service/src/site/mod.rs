@@ -43,6 +43,7 @@ pub use language::Language;
 use look::Look;
 use picture::Pictures;
 pub use rendered::{Facts, FixedPage, PageName, RenderedPages};
+pub(crate) use words::demo::NOTICE as DEMO_NOTICE;
 
 /// What all pages share.
 pub struct Site {

@@ -9,14 +9,15 @@ use domain::history::update::{Update, UpdatePhase, UpdateSubject};
 use domain::history::{Announcement, BotState, Day, History, Incident, Minute};
 use domain::saturating;
 
+use crate::site::DEMO_NOTICE as NOTICE;
+
 const MINUTE: Duration = Duration::from_mins(1);
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
 /// How many days, with today.
 const DAYS: u32 = 90;
 
-/// The announcement that says that it is made up. A history with this announcement contains no real data.
-const NOTICE: &str = "Demonstration data";
+// The texts below have a German version in `site::words::demo`.
 const PAST_MAINTENANCE: &str = "Move to a larger database";
 const MAINTENANCE: &str = "Database upgrade";
 

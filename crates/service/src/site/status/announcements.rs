@@ -58,7 +58,12 @@ fn window(words: &Words, announcement: &Announcement, now: Time) -> Markup {
 }
 
 impl StatusPage<'_> {
-    /// Current announcements, before everything else.
+    /// A stored text, in the page's language if it is the demo bot's.
+    pub(super) fn stored<'a>(&self, text: &'a str) -> &'a str {
+        self.words().stored(self.facts.history, text)
+    }
+
+    /// Current announcements, right below the bot's state.
     pub(super) fn announcements(&self) -> Markup {
         let current = current(self.facts.history, self.facts.now);
         html! {
@@ -75,9 +80,9 @@ impl StatusPage<'_> {
         let posted = TimeFormat::Date.element(words, announcement.posted);
         html! {
             article class="card announcement" id={ "announcement-" (announcement.id) } {
-                h2 { bdi { (announcement.title) } (chip(words, announcement, now)) }
+                h2 { bdi { (self.stored(&announcement.title)) } (chip(words, announcement, now)) }
                 (window(words, announcement, now))
-                @if !announcement.text.is_empty() { p class="lines" dir="auto" { (linked(&announcement.text)) } }
+                @if !announcement.text.is_empty() { p class="lines" dir="auto" { (linked(self.stored(&announcement.text))) } }
                 (self.updates(UpdateSubject::Announcement(announcement.id)))
                 p class="quiet" { ((words.status.posted)(&posted)) }
             }
@@ -97,9 +102,9 @@ impl StatusPage<'_> {
                         li {
                             p {
                                 strong { ((words.happenings.phase)(update.phase)) }
-                                " " span class="quiet" { (TimeFormat::Moment.element(words, update.posted)) }
+                                " " span class="quiet" { (TimeFormat::Moment(self.facts.now).element(words, update.posted)) }
                             }
-                            @if !update.text.is_empty() { p class="lines" dir="auto" { (linked(&update.text)) } }
+                            @if !update.text.is_empty() { p class="lines" dir="auto" { (linked(self.stored(&update.text))) } }
                         }
                     }
                 }
@@ -117,10 +122,10 @@ pub(in crate::site) fn at_home(frame: &PageFrame<'_>, history: &History, now: Ti
                 @for announcement in current.into_iter().take(MOST_AT_HOME) {
                     @let address = frame.site.path(&format!("/site/status#announcement-{}", announcement.id));
                     article class="card announcement short" {
-                        h2 { a href=(address) { bdi { (announcement.title) } } (chip(words, announcement, now)) }
+                        h2 { a href=(address) { bdi { (words.stored(history, &announcement.title)) } } (chip(words, announcement, now)) }
                         (window(words, announcement, now))
                         @if announcement.window.is_none() && !announcement.text.is_empty() {
-                            p class="quiet" dir="auto" { (beginning(&announcement.text)) }
+                            p class="quiet" dir="auto" { (beginning(words.stored(history, &announcement.text))) }
                         }
                     }
                 }

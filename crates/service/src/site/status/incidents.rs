@@ -81,7 +81,7 @@ pub(super) fn time_span(words: &Words, happening: Happening<'_>, now: Time, is_p
             html! { (text) }
         }
     };
-    let moment = TimeFormat::Moment;
+    let moment = if is_page { TimeFormat::Moment(now) } else { TimeFormat::Date };
     if let Some(ended) = happening.ended(now) {
         // One "UTC" is enough for both.
         let (from, end) = (shown(began, moment, &moment.text(words, began)), TimeFormat::EndOf(began));
@@ -159,13 +159,14 @@ impl StatusPage<'_> {
     fn past_announcement(&self, announcement: &Announcement) -> Markup {
         let (words, now) = (self.words(), self.facts.now);
         let posted = TimeFormat::Date.element(words, announcement.posted);
-        let text: String = announcement.text.chars().take(TEXT).collect();
-        let is_cut = text.len() < announcement.text.len();
+        let whole = self.stored(&announcement.text);
+        let text: String = whole.chars().take(TEXT).collect();
+        let is_cut = text.len() < whole.len();
         html! {
             li class="card happening" id={ "announcement-" (announcement.id) } {
                 (megaphone())
                 div {
-                    h3 { bdi { (announcement.title) } " " span class="chip" { ((words.happenings.state)(announcement.state(now))) } }
+                    h3 { bdi { (self.stored(&announcement.title)) } " " span class="chip" { ((words.happenings.state)(announcement.state(now))) } }
                     @if !text.is_empty() { p class="lines" dir="auto" { (linked(&text)) @if is_cut { "…" } } }
                     p class="quiet" {
                         @if announcement.window.is_some() {

@@ -4,6 +4,7 @@
 
 pub(super) mod dashboard;
 pub(super) mod de;
+pub(super) mod demo;
 pub(super) mod en;
 mod failures;
 pub(super) mod happenings;
@@ -24,6 +25,8 @@ use status::StatusWords;
 pub(super) struct Words {
     /// `/site/dashboard`
     pub(super) dashboard: DashboardWords,
+    /// What the demo bot's texts are in this language.
+    demo: &'static [(&'static str, &'static str)],
     /// Announcements, maintenance and updates, wherever they are.
     pub(super) happenings: HappeningWords,
     /// `/site/`
