@@ -1,7 +1,6 @@
 // Incidents, announcements and maintenance as visitors see them.
 import assert from "node:assert/strict";
-import { until } from "../harness.js";
-import { HOME, STATUS, arriveOnSite, axe, fitsWindow, followers, onSite, WIDTHS } from "./site.js";
+import { HOME, STATUS, arriveOnSite, axe, fitsWindow, onSite, openAndFollow, WIDTHS } from "./site.js";
 
 const site = onSite();
 const { visit } = site;
@@ -14,16 +13,6 @@ const isInView = (element) =>
     const { top } = it.getBoundingClientRect();
     return top >= 0 && top < innerHeight;
   });
-
-/** Opens a page and waits until it follows, so that it misses no change from then on. Only the first one has a stream. */
-async function openAndListen(visitor, path, isFirst) {
-  const stream = isFirst && visitor.context.waitForEvent("response", (response) => response.url().endsWith("/live"));
-  const page = await visitor.open(path);
-  await stream;
-  await until("the page follows", async () => (await followers(page)) === (isFirst ? 1 : 2));
-  await page.evaluate(() => (window.isSamePage = true));
-  return page;
-}
 
 visit("the first run shows 90 days with two incidents and maintenance, and says that they are made up", async (arrive) => {
   const visitor = await arriveOnSite(arrive);
@@ -54,7 +43,7 @@ visit("the first run shows 90 days with two incidents and maintenance, and says 
 
 visit("an announcement, its update and its end reach open pages without a reload", async (arrive, service) => {
   const visitor = await arriveOnSite(arrive);
-  const [home, status] = [await openAndListen(visitor, HOME, true), await openAndListen(visitor, STATUS, false)];
+  const [home, status] = [await openAndFollow(visitor, HOME), await openAndFollow(visitor, STATUS)];
   const text = "We're on it: https://bot.example/notes?a=1&b=2.";
   const { id } = JSON.parse(await service.command("announce", "Search is slow", "--text", text, "--json"));
   for (const page of [home, status]) await announcements(page).getByRole("heading", { name: "Search is slow" }).waitFor();

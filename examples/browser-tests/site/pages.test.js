@@ -1,6 +1,6 @@
 // Requirements for every page of the site.
 import assert from "node:assert/strict";
-import { LANGUAGES, THEMES, DASHBOARD, DOCS, FEED, HOME, PAGES, STATUS, WIDTHS, arriveOnSite, axe, fitsWindow, onSite, openWhole, tooSmall } from "./site.js";
+import { LANGUAGES, THEMES, DASHBOARD, DOCS, FEED, HOME, PAGES, STATUS, WIDTHS, arriveOnSite, axe, fitsWindow, onSite, openAndFollow, openWhole, tooSmall } from "./site.js";
 
 /** The maximum transfer size of a page with all its resources except images. */
 const LARGEST = 60_000;
@@ -65,10 +65,10 @@ for (const path of [STATUS, DOCS]) {
     for (const clickable of ["nav", "button", "input", "select"]) {
       assert.equal(await page.locator(clickable).filter({ visible: true }).count(), 0, `${clickable} is on paper`);
     }
-    // The chart is printed, so its table isn't.
+    // The chart is printed, so its table isn't. Of the code, the chosen language is.
     for (const folded of await page.locator("details > :not(summary)").all()) {
-      const isShown = await folded.evaluate((element) => element.closest(".contents, .chart") !== null || element.getBoundingClientRect().height > 0);
-      assert.ok(isShown, "what is folded on the screen is printed");
+      const isShown = await folded.evaluate((element) => element.closest(".contents, .chart, .samples") !== null || element.getBoundingClientRect().height > 0);
+      assert.ok(isShown, `what is folded on the screen is printed: ${await folded.evaluate((element) => element.outerHTML.slice(0, 200))}`);
     }
     assert.ok((await page.pdf()).length > 10_000);
   });
@@ -207,15 +207,7 @@ visit("a page that is not there says so and leads back", async (arrive) => {
 
 visit("a bot that goes down and comes back is seen without a reload", async (arrive, service) => {
   const visitor = await arriveOnSite(arrive);
-  const openAndListen = async (path) => {
-    // A page gets no notifications before its stream is open.
-    const stream = visitor.context.waitForEvent("response", (response) => response.url().endsWith("/live"));
-    const page = await visitor.open(path);
-    await stream;
-    await page.evaluate(() => (window.isSamePage = true));
-    return page;
-  };
-  const [home, status] = [await openAndListen(HOME), await openAndListen(STATUS)];
+  const [home, status] = [await openAndFollow(visitor, HOME), await openAndFollow(visitor, STATUS)];
   await service.control("PUT", "bot-offline");
   await home.getByRole("heading", { name: "The bot is down", exact: true }).waitFor();
   await status.getByRole("heading", { name: "The bot is down", exact: true }).waitFor();

@@ -1,7 +1,7 @@
 // Shared by the site's tests and screenshots: its pages, and signing in on them.
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
-import { Service, stage } from "../harness.js";
+import { Service, stage, until } from "../harness.js";
 
 const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 
@@ -128,3 +128,14 @@ export const followers = (page) =>
     const { held, pending } = await navigator.locks.query();
     return held.length + pending.length;
   });
+
+/** Opens a page of a visitor and waits until it follows, so that it misses no change from then on. Only the first page has a stream. */
+export async function openAndFollow(visitor, path) {
+  const open = visitor.context.pages().length;
+  const stream = open === 0 && visitor.context.waitForEvent("response", (response) => response.url().endsWith("/live"));
+  const page = await visitor.open(path);
+  await stream;
+  await until("the page follows", async () => (await followers(page)) === open + 1);
+  await page.evaluate(() => (window.isSamePage = true));
+  return page;
+}

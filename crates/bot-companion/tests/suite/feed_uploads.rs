@@ -126,7 +126,9 @@ async fn bombs_and_masses_are_refused() {
     assert_eq!(bot.guilds((1, 0), 1, &[]).await.status, 200);
     let gone = json!({"type": "guild_gone", "id": "1"});
     bot.events(1, &vec![gone.clone(); 10_001]).await.refused(413, "body_too_large");
-    assert_eq!(bot.events(1, &vec![gone; 10_000]).await.data()["next"], 10_001);
+    // One event that changes something, and as many as are allowed that don't: removing 10,000 servers takes a busy machine too long.
+    let most = [vec![gone], vec![json!({"type": "of_a_later_release"}); 9_999]].concat();
+    assert_eq!(bot.events(1, &most).await.data()["next"], 10_001);
     let long = json!({"type": "x".repeat(1 << 20)});
     bot.events(10_001, &[long]).await.refused(422, "line_invalid");
 }

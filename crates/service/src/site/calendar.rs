@@ -45,11 +45,11 @@ pub(super) enum TimeFormat {
     Clock,
     /// "23:17:59"
     Seconds,
-    /// "15 Nov, 23:17"
-    Moment,
+    /// "15 Nov, 23:17" in the year of this moment, else "15 Nov 2025, 23:17".
+    Moment(Time),
     /// "15 Nov 2026, 23:17"
     Date,
-    /// The end of something that began then: "23:17" on the same day, else "15 Nov, 23:17".
+    /// The end of something that began then: "23:17" on the same day, "15 Nov, 23:17" in the same year, else with the year.
     EndOf(Time),
 }
 
@@ -58,7 +58,7 @@ impl TimeFormat {
         match self {
             Self::Clock => "clock",
             Self::Seconds => "seconds",
-            Self::Moment => "moment",
+            Self::Moment(_) => "moment",
             Self::Date => "date",
             Self::EndOf(_) => "end",
         }
@@ -68,12 +68,15 @@ impl TimeFormat {
     pub(super) fn text(self, words: &Words, time: Time) -> String {
         let at = CalendarTime::of(time);
         let clock = at.time.get(..5).unwrap_or_default();
+        let is_in_year_of = |other: Time| at.year == CalendarTime::of(other).year;
         match self {
             Self::Clock => clock.to_owned(),
-            Self::Seconds => at.time,
             Self::EndOf(began) if at.is_same_day(&CalendarTime::of(began)) => clock.to_owned(),
-            Self::Moment | Self::EndOf(_) => format!("{}, {clock}", (words.status.day)(&at)),
-            Self::Date => format!("{}, {clock}", (words.status.date)(&at)),
+            Self::Moment(other) | Self::EndOf(other) if is_in_year_of(other) => {
+                format!("{}, {clock}", (words.status.day)(&at))
+            }
+            Self::Moment(_) | Self::EndOf(_) | Self::Date => format!("{}, {clock}", (words.status.date)(&at)),
+            Self::Seconds => at.time,
         }
     }
 
@@ -112,13 +115,16 @@ mod tests {
     #[test]
     fn a_time_is_written_in_utc_until_the_script_knows_the_zone() {
         let day_before = Time::from_seconds(TIME.seconds() - 86_400);
+        let year_before = Time::from_seconds(TIME.seconds() - 365 * 86_400);
         for (format, english, german) in [
             (TimeFormat::Clock, "23:17 UTC", "23:17 UTC"),
             (TimeFormat::Seconds, "23:17:59 UTC", "23:17:59 UTC"),
-            (TimeFormat::Moment, "5 Nov, 23:17 UTC", "5. Nov., 23:17 UTC"),
+            (TimeFormat::Moment(day_before), "5 Nov, 23:17 UTC", "5. Nov., 23:17 UTC"),
+            (TimeFormat::Moment(year_before), "5 Nov 2026, 23:17 UTC", "5. Nov. 2026, 23:17 UTC"),
             (TimeFormat::Date, "5 Nov 2026, 23:17 UTC", "5. Nov. 2026, 23:17 UTC"),
             (TimeFormat::EndOf(TIME), "23:17 UTC", "23:17 UTC"),
             (TimeFormat::EndOf(day_before), "5 Nov, 23:17 UTC", "5. Nov., 23:17 UTC"),
+            (TimeFormat::EndOf(year_before), "5 Nov 2026, 23:17 UTC", "5. Nov. 2026, 23:17 UTC"),
         ] {
             assert_eq!(format.utc(Language::English.words(), TIME), english);
             assert_eq!(format.utc(Language::German.words(), TIME), german);

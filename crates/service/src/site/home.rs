@@ -31,8 +31,8 @@ pub fn page(site: &Site, language: Language, facts: &SiteFacts, history: &Histor
         link rel="stylesheet" href=(site.path("/site/roles.css"));
         (hero(&frame))
         div class="wide stack" {
-            (at_home(&frame, history, now))
             (state(&frame, &facts.health, history, now))
+            (at_home(&frame, history, now))
             @if is_empty {
                 p class="card empty" { (words.nothing_yet) }
             } @else {

@@ -238,7 +238,7 @@ impl PageFrame<'_> {
                     }
                 }
                 p class="needs-script" {
-                    label class="visually-hidden" for="theme" { (words.theme) }
+                    label for="theme" { (words.theme) }
                     select id="theme" autocomplete="off" {
                         @for (value, label) in values.into_iter().zip(words.themes) { option value=(value) { (label) } }
                     }

@@ -92,8 +92,8 @@ fn render(site: &Site, language: Language, facts: &StatusFacts<'_>, shards: Vec<
                 h1 { (title) }
                 p class="quiet" { ((page.words().status.as_of)(&now)) }
             }
-            (page.announcements())
             (page.state())
+            (page.announcements())
             (page.numbers())
             (page.lookup())
             (page.shards())
@@ -114,7 +114,7 @@ impl StatusPage<'_> {
         let (home, words, shared) = (&self.words().home, &self.words().status, &self.words().shared);
         let now = self.facts.now;
         let ago = |since: Time| (shared.ago)(now.since(since));
-        let when = |since: Time| TimeFormat::Moment.element(self.words(), since);
+        let when = |since: Time| TimeFormat::Moment(now).element(self.words(), since);
         let plain = |text: &str| html! { (text) };
         let (shape, title, known, todo) = match &self.seen {
             Some(Observation { state: BotState::Up, shard_count, .. }) => {

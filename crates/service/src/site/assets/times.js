@@ -28,12 +28,17 @@ export function localise(root) {
       element.title = hover(time);
       continue;
     }
-    const isSameDay = began && dayFormat.format(time) === dayFormat.format(new Date(began));
-    const name = format === "end" ? (isSameDay ? "clock" : "moment") : format;
-    element.textContent = formats[name].format(time);
+    element.textContent = formats[formatName(format, time, new Date(began ?? now()))].format(time);
     element.title = utcFormat.format(time);
   }
   for (const mark of root.querySelectorAll("[data-utc]")) mark.remove();
+}
+
+/** The end of something on the same day needs no date, and a moment in the year of `other` needs no year. */
+function formatName(format, time, other) {
+  if (format === "end" && dayFormat.format(time) === dayFormat.format(other)) return "clock";
+  if (format !== "end" && format !== "moment") return format;
+  return time.getFullYear() === other.getFullYear() ? "moment" : "date";
 }
 
 const hover = (time) => `${formats.date.format(time)} (${utcFormat.format(time)})`;

@@ -59,7 +59,7 @@ fn window(words: &Words, announcement: &Announcement, now: Time) -> Markup {
 }
 
 impl StatusPage<'_> {
-    /// Current announcements, before everything else.
+    /// Current announcements, right below the bot's state.
     pub(super) fn announcements(&self) -> Markup {
         let at_top = self.at_top();
         html! {
@@ -104,7 +104,7 @@ impl StatusPage<'_> {
                         li {
                             p {
                                 strong { ((words.happenings.phase)(update.phase)) }
-                                " " span class="quiet" { (TimeFormat::Moment.element(words, update.posted)) }
+                                " " span class="quiet" { (TimeFormat::Moment(self.facts.now).element(words, update.posted)) }
                             }
                             @if !update.text.is_empty() { p class="lines" dir="auto" { (linked(&update.text)) } }
                         }

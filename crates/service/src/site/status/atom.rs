@@ -60,7 +60,7 @@ fn entry(site: &Site, language: Language, history: &History, entry: Happening<'_
         }
     };
     parts.extend(history.updates_of(entry.subject()).rev().map(|update| {
-        let (phase, posted) = ((words.happenings.phase)(update.phase), TimeFormat::Moment.utc(words, update.posted));
+        let (phase, posted) = ((words.happenings.phase)(update.phase), TimeFormat::Date.utc(words, update.posted));
         format!("{phase} ({posted})\n{}", legal(&update.text)).trim_end().to_owned()
     }));
     parts.retain(|part| !part.is_empty());

@@ -81,7 +81,7 @@ pub(super) fn time_span(words: &Words, happening: Happening<'_>, now: Time, is_p
             html! { (text) }
         }
     };
-    let moment = TimeFormat::Moment;
+    let moment = if is_page { TimeFormat::Moment(now) } else { TimeFormat::Date };
     if let Some(ended) = happening.ended(now) {
         // One "UTC" is enough for both.
         let (from, end) = (shown(began, moment, &moment.text(words, began)), TimeFormat::EndOf(began));

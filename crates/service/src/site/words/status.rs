@@ -296,7 +296,7 @@ pub(super) const DE: StatusWords = StatusWords {
     version: "Version des Dienstes",
     shards_up: |count| plural(count, "Shard online", "Shards online"),
     of: |part, all| format!("{part} von {all}"),
-    average_latency: "durchschnittliche Latenz",
+    average_latency: "mittlere Latenz",
 
     lookup: "Auf welchem Shard ist mein Server?",
     lookup_text: "Der Bot verteilt seine Arbeit auf Shards. Die Server-ID bestimmt, auf welchem Shard ein Server ist.",
