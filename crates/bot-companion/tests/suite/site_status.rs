@@ -326,12 +326,12 @@ async fn what_says_no_time_is_made_once_for_its_facts() {
 }
 
 #[tokio::test]
-async fn announcements_come_first_and_are_text_and_nothing_else() {
+async fn announcements_follow_the_state_and_are_text_and_nothing_else() {
     let app = TestApp::start().await;
     let id = announce(&app, HOSTILE, "One line\n<script>alert(2)</script>").await;
     let shown = status(&app).await;
-    let (before, after) = shown.split_once("&lt;img src=x onerror=alert(1)&gt; \u{202e}&amp;quot; ]]&gt; 🎩").unwrap();
-    assert!(!before.contains("The bot hasn't reported") && after.contains("The bot hasn't reported"));
+    let (before, _) = shown.split_once("&lt;img src=x onerror=alert(1)&gt; \u{202e}&amp;quot; ]]&gt; 🎩").unwrap();
+    assert!(before.contains("The bot hasn't reported"));
     assert!(shown.contains("One line\n&lt;script&gt;alert(2)&lt;/script&gt;") && !shown.contains("<script>"));
     assert!(read_times(&shown).contains("Posted 15 Jan 2027, 08:00 UTC"));
     assert!(app.app.store.end_announcement(id, app.clock.now()).await.unwrap());
