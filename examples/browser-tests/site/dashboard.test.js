@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { HARBOUR, until } from "../harness.js";
 import { drive } from "../scenarios.js";
-import { DASHBOARD, LANGUAGES, THEMES, WIDTHS, arriveOnSite, axe, choose, fitsWindow, isSignedIn, person, signIn, signInButton, startSite, tooSmall } from "./site.js";
+import { DASHBOARD, LANGUAGES, THEMES, WIDTHS, arriveOnSite, axe, choose, fitsWindow, isSignedIn, person, signIn, signInButton, startSite, tooSmall, view } from "./site.js";
 
 const servers = (page) => page.getByRole("list", { name: "Your servers" });
 const shownServers = async (page) => {
@@ -14,7 +14,6 @@ const shownServers = async (page) => {
 const RANKS = ["Owner", "Manager", "Administrator", "Moderator", undefined];
 /** Servers where the user can do the most come first. */
 const sorted = (guilds) => guilds.toSorted((a, b) => RANKS.indexOf(a.role ?? undefined) - RANKS.indexOf(b.role ?? undefined));
-const view = (page, name) => page.getByRole("navigation", { name: "Dashboard" }).getByRole("link", { name }).click();
 const more = (page) => page.getByRole("button", { name: /^Show \d+ more/ });
 async function showAll(page) {
   while (await more(page).isVisible()) await more(page).click();

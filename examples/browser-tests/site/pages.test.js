@@ -65,9 +65,9 @@ for (const path of [STATUS, DOCS]) {
     for (const clickable of ["nav", "button", "input", "select"]) {
       assert.equal(await page.locator(clickable).filter({ visible: true }).count(), 0, `${clickable} is on paper`);
     }
-    // The chart is printed, so its table isn't. Of the code, the chosen language is.
+    // The chart is printed, so its table isn't.
     for (const folded of await page.locator("details > :not(summary)").all()) {
-      const isShown = await folded.evaluate((element) => element.closest(".contents, .chart, .samples") !== null || element.getBoundingClientRect().height > 0);
+      const isShown = await folded.evaluate((element) => element.closest(".contents, .chart") !== null || element.getBoundingClientRect().height > 0);
       assert.ok(isShown, `what is folded on the screen is printed: ${await folded.evaluate((element) => element.outerHTML.slice(0, 200))}`);
     }
     assert.ok((await page.pdf()).length > 10_000);

@@ -139,3 +139,6 @@ export async function openAndFollow(visitor, path) {
   await page.evaluate(() => (window.isSamePage = true));
   return page;
 }
+
+/** Shows another view of the dashboard. */
+export const view = (page, name) => page.getByRole("navigation", { name: "Dashboard" }).getByRole("link", { name }).click();

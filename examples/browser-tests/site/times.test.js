@@ -1,6 +1,6 @@
 // Times: in the visitor's zone with UTC on hover, in UTC without JavaScript, and "ago" by the server's clock.
 import assert from "node:assert/strict";
-import { DASHBOARD, HOME, STATUS, arriveOnSite, isSignedIn, onSite, signIn } from "./site.js";
+import { DASHBOARD, HOME, STATUS, arriveOnSite, isSignedIn, onSite, signIn, view } from "./site.js";
 
 const site = onSite();
 const { visit } = site;
@@ -62,13 +62,14 @@ for (const [what, hours] of [["two hours fast", 2], ["two hours slow", -2]]) {
     const page = await visitor.open(DASHBOARD);
     await signIn(page, "moderator");
     await isSignedIn(page);
+    const age = page.locator("#list-age", { hasText: "Updated" });
+    await age.waitFor();
+    assert.match(await age.textContent(), /^Updated (just now|1 minute ago)$/);
+    await view(page, "Sessions");
     const sessions = page.getByRole("list", { name: "Where you're signed in" });
     const own = sessions.getByRole("listitem").filter({ hasText: "This session" });
     await own.waitFor();
     assert.match(await own.textContent(), /Signed in 3 hours ago, last seen just now/);
-    const age = page.locator("#list-age", { hasText: "Updated" });
-    await age.waitFor();
-    assert.match(await age.textContent(), /^Updated (just now|1 minute ago)$/);
     assert.match(await own.locator("time").first().getAttribute("title"), /\(.*UTC\)$/);
   });
 }
