@@ -397,7 +397,7 @@ const MIGRATIONS: [(&str, u32); 16] = [
     ("postgres/migrations/0004_stats.sql", 0xD413_CAC3),
     ("postgres/migrations/0005_upkeep.sql", 0x260C_6D8C),
     ("postgres/migrations/0006_history.sql", 0x5E71_CEE3),
-    ("postgres/migrations/0007_updates.sql", 0x3172_3718),
+    ("postgres/migrations/0007_updates.sql", 0xA66C_2AFC),
     ("sqlite/migrations/0001_start.sql", 0xA259_8A0E),
     ("sqlite/migrations/0002_feed.sql", 0x89F4_6194),
     ("sqlite/migrations/0003_refresh.sql", 0xDDAB_1F6B),
@@ -406,7 +406,7 @@ const MIGRATIONS: [(&str, u32); 16] = [
     ("sqlite/migrations/0006_stats.sql", 0x6F85_D953),
     ("sqlite/migrations/0007_upkeep.sql", 0x692C_A67B),
     ("sqlite/migrations/0008_history.sql", 0x0DA5_613F),
-    ("sqlite/migrations/0009_updates.sql", 0xD9BE_8A93),
+    ("sqlite/migrations/0009_updates.sql", 0x138F_517A),
 ];
 
 #[test]
