@@ -258,21 +258,22 @@ fn update(update: NewUpdate, form: OutputForm, config: &ConfigFile) -> anyhow::R
 }
 
 fn list(form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
-    let history = database::reading(config, async |reading| Ok(reading.store.history().await?))?;
+    let (history, now) =
+        database::reading(config, async |reading| Ok((reading.store.history().await?, reading.clock.now())))?;
     let value = |announcement: &Announcement| {
         json!({
             "id": announcement.id,
             "title": announcement.title,
             "text": announcement.text,
             "posted": announcement.posted.iso8601(),
-            "ended": announcement.ended.map(Time::iso8601),
+            "ended": announcement.over_since(now).map(Time::iso8601),
             "begins": announcement.window.map(|window| window.begins.iso8601()),
             "ends": announcement.window.map(|window| window.ends.iso8601()),
             "updates": updates(&history, UpdateSubject::Announcement(announcement.id)),
         })
     };
     let cells = |announcement: &Announcement| {
-        let ended = match (announcement.ended, announcement.window) {
+        let ended = match (announcement.over_since(now), announcement.window) {
             (Some(at), _) => format!("ended {}", at.iso8601()),
             (None, Some(window)) => format!("from {} to {}", window.begins.iso8601(), window.ends.iso8601()),
             (None, None) => String::new(),

@@ -88,7 +88,7 @@ pub(super) async fn update(
         SELECT coalesce(max(id), 0) + 1, $1, $2, $3, $4, $5 FROM history_updates";
     execute(db, sql, &[&announcement, &incident, &update.phase.stored(), &update.text, &now.stored()]).await?;
     if is_resolved && announcement.is_some() {
-        let sql = "UPDATE announcements SET ended = $2 WHERE id = $1 AND ended IS NULL";
+        let sql = "UPDATE announcements SET ended = $2 WHERE id = $1 AND ended IS NULL AND (ends IS NULL OR ends > $2)";
         execute(db, sql, &[&id, &now.stored()]).await?;
     }
     topics.push(Topic::History);

@@ -90,7 +90,7 @@ pub(super) fn update(
     let values = params![announcement, incident, update.phase.stored(), update.text, now.stored()];
     connection.prepare_cached(sql)?.execute(values)?;
     if is_resolved && announcement.is_some() {
-        let sql = "UPDATE announcements SET ended = ?2 WHERE id = ?1 AND ended IS NULL";
+        let sql = "UPDATE announcements SET ended = ?2 WHERE id = ?1 AND ended IS NULL AND (ends IS NULL OR ends > ?2)";
         connection.prepare_cached(sql)?.execute(params![id, now.stored()])?;
     }
     topics.push(Topic::History);

@@ -48,15 +48,18 @@ pub(super) async fn add_key(app: &App) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A store that `dev` has used contains the published key and may contain the demo history. Visitors of a real service never see that.
+/// A store that `dev` has used contains the published key, and may contain the demo history, which visitors must not take for real.
 pub(in crate::cli) async fn leave_dev_behind(app: &App) {
     // If the store does not answer now, the first request that needs it will log that.
-    if matches!(demo_history::remove(&*app.store).await, Ok(true)) {
-        info!("removed the demo history of `dev` from the store");
+    let Ok(Some(key)) = app.store.key(token::published_key_hash()).await else { return };
+    match demo_history::remove(&*app.store).await {
+        Ok(true) => info!("removed the demo history of `dev` from the store"),
+        Ok(false) => {}
+        Err(error) => {
+            warn!(%error, "the demo history of `dev` could not be removed from the store; the next start tries again");
+        }
     }
-    if let Ok(Some(key)) = app.store.key(token::published_key_hash()).await
-        && key.revoked.is_none()
-    {
+    if key.revoked.is_none() {
         warn!(
             "the store contains the demo key of `dev`, which is not accepted here. Remove it with `bot-companion key revoke \
              {KEY_ID}`, \

@@ -40,10 +40,10 @@ pub(super) async fn remove(store: &dyn Store) -> store::Result<bool> {
     Ok(is_there)
 }
 
-/// Whether a history is the demo bot's. No command can remove its incidents, and no real one begins and ends at these times to the
-/// millisecond.
+/// Whether a history is the demo bot's. No command can add or remove incidents, and no real one begins and ends at these times to
+/// the millisecond. Announcements prove nothing: operators may copy ours.
 pub(super) fn is_demo(history: &History) -> bool {
-    history.announcements.iter().any(is_demo_announcement) || history.incidents.iter().any(is_demo_incident)
+    history.incidents.iter().any(is_demo_incident)
 }
 
 fn is_demo_announcement(announcement: &Announcement) -> bool {
@@ -208,6 +208,10 @@ mod tests {
         assert_eq!((left.announcements.len(), left.announcements[0].title.as_str()), (1, MAINTENANCE.0));
         assert_eq!(left.updates, [own]);
         assert!(!is_demo(&left) && left.days.is_empty());
+        let mut copied =
+            History { announcements: history(History::default(), NOW).announcements, ..History::default() };
+        copied.incidents.push(incident(1, BotState::Down, (NOW, NOW.after(MINUTE * 47)), 2));
+        assert!(!is_demo(&copied), "a real history with our texts");
         let again = history(left.clone(), NOW);
         let ids: Vec<_> = again.announcements.iter().map(|announcement| announcement.id).collect();
         assert_eq!((ids, again.updates[1].id), (vec![7, 6, 5, 4], 10), "no number is used twice");

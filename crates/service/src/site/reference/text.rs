@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, PreEscaped, Render, html};
-use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, LinkType, Options, Parser, Tag, TagEnd};
 
 use super::document::ApiDocument;
 use super::highlight::{CodeLanguage, highlight};
@@ -111,8 +111,9 @@ impl TextStyle {
                 Event::End(TagEnd::TableCell) => out.push_str(cell_end),
                 Event::Start(Tag::Strong) => out.push_str("<strong>"),
                 Event::End(TagEnd::Strong) => out.push_str("</strong>"),
-                Event::Start(Tag::Link { dest_url, .. }) => {
-                    if let Some(address) = self.address(&dest_url) {
+                Event::Start(Tag::Link { link_type, dest_url, .. }) => {
+                    let scheme = if link_type == LinkType::Email { "mailto:" } else { "" };
+                    if let Some(address) = self.address(&format!("{scheme}{dest_url}")) {
                         let rel = if address.starts_with("http") { " rel=\"noopener noreferrer\"" } else { "" };
                         out.push_str("<a href=\"");
                         address.render_to(&mut out);
@@ -143,7 +144,8 @@ impl TextStyle {
             return Some(target.to_owned());
         }
         if let Some(base_path) = &self.base_path {
-            let is_page = target.starts_with('/') && !target.starts_with("//") && !target.contains('\\');
+            // Browsers ignore tabs in addresses and take `\` for `/`.
+            let is_page = target.starts_with('/') && !target.starts_with("//") && !target.contains(['\\', '\t']);
             let is_other = ["http://", "mailto:"].iter().any(|scheme| target.starts_with(scheme));
             return if is_page { Some(format!("{base_path}{target}")) } else { is_other.then(|| target.to_owned()) };
         }

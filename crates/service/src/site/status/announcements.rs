@@ -91,23 +91,26 @@ impl StatusPage<'_> {
         }
     }
 
-    /// The updates to an incident or an announcement, newest first.
     pub(super) fn updates(&self, subject: UpdateSubject) -> Markup {
-        let words = self.words();
-        let mut updates: Vec<&Update> = self.facts.history.updates_of(subject).collect();
-        updates.reverse();
-        updates.truncate(MOST_UPDATES);
-        html! {
-            @if !updates.is_empty() {
-                ol class="updates" reversed aria-label=(words.happenings.updates) {
-                    @for update in updates {
-                        li {
-                            p {
-                                strong { ((words.happenings.phase)(update.phase)) }
-                                " " span class="quiet" { (TimeFormat::Moment(self.facts.now).element(words, update.posted)) }
-                            }
-                            @if !update.text.is_empty() { p class="lines" dir="auto" { (linked(&update.text)) } }
+        updates(self.words(), self.facts.history, subject, self.facts.now)
+    }
+}
+
+/// The updates to an incident or an announcement, newest first.
+fn updates(words: &Words, history: &History, subject: UpdateSubject, now: Time) -> Markup {
+    let mut updates: Vec<&Update> = history.updates_of(subject).collect();
+    updates.reverse();
+    updates.truncate(MOST_UPDATES);
+    html! {
+        @if !updates.is_empty() {
+            ol class="updates" reversed aria-label=(words.happenings.updates) {
+                @for update in updates {
+                    li {
+                        p {
+                            strong { ((words.happenings.phase)(update.phase)) }
+                            " " span class="quiet" { (TimeFormat::Moment(now).element(words, update.posted)) }
                         }
+                        @if !update.text.is_empty() { p class="lines" dir="auto" { (linked(&update.text)) } }
                     }
                 }
             }
@@ -128,14 +131,14 @@ fn first_at_home<'a>(current: &[&'a Announcement]) -> Vec<&'a Announcement> {
     shown
 }
 
-/// Current announcements on the home page: titles that link to the status page, or the whole text if that page is hidden.
+/// Current announcements on the home page: titles that link to the status page, or everything if that page is hidden.
 pub(in crate::site) fn at_home(frame: &PageFrame<'_>, history: &History, now: Time) -> Markup {
     let (words, current) = (frame.words(), current(history, now));
     let links = frame.site.shows(SitePart::Status);
     html! {
         @if !current.is_empty() {
             section class="announcements" aria-label=(words.status.announcements) {
-                @for announcement in first_at_home(&current) {
+                @for announcement in if links { first_at_home(&current) } else { current } {
                     @let address = frame.site.path(&format!("/site/status#announcement-{}", announcement.id));
                     article class="card announcement short" {
                         h2 {
@@ -145,6 +148,7 @@ pub(in crate::site) fn at_home(frame: &PageFrame<'_>, history: &History, now: Ti
                         (window(words, announcement, now))
                         @if !links {
                             @if !announcement.text.is_empty() { p class="lines" dir="auto" { (linked(&announcement.text)) } }
+                            (updates(words, history, UpdateSubject::Announcement(announcement.id), now))
                         } @else if announcement.window.is_none() && !announcement.text.is_empty() {
                             p class="quiet" dir="auto" { (beginning(&announcement.text)) }
                         }

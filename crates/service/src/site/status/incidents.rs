@@ -41,6 +41,13 @@ impl Happening<'_> {
         }
     }
 
+    fn is_over(self, now: Time) -> bool {
+        match self {
+            Self::Incident(incident) => incident.ended.is_some(),
+            Self::Announcement(announcement) => announcement.over_since(now).is_some(),
+        }
+    }
+
     fn ended(self, now: Time) -> Option<Time> {
         match self {
             Self::Incident(incident) => incident.ended,
@@ -100,7 +107,7 @@ impl StatusPage<'_> {
         let others = history.announcements.iter().filter(|announcement| !is_at_top(announcement));
         let mut all: Vec<Happening<'_>> = history.incidents.iter().map(Happening::Incident).collect();
         all.extend(others.map(Happening::Announcement));
-        all.sort_by_key(|happening| std::cmp::Reverse(happening.began()));
+        all.sort_by_key(|happening| (happening.is_over(self.facts.now), std::cmp::Reverse(happening.began())));
         let (shown, older) = all.split_at(all.len().min(SHOWN));
         html! {
             section aria-labelledby="incidents" {
@@ -159,7 +166,8 @@ impl StatusPage<'_> {
     fn listed_announcement(&self, announcement: &Announcement) -> Markup {
         let (words, now) = (self.words(), self.facts.now);
         let posted = TimeFormat::Date.element(words, announcement.posted);
-        let text: String = announcement.text.chars().take(TEXT).collect();
+        let longest = if announcement.over_since(now).is_some() { TEXT } else { usize::MAX };
+        let text: String = announcement.text.chars().take(longest).collect();
         let is_cut = text.len() < announcement.text.len();
         html! {
             li class="card happening" id={ "announcement-" (announcement.id) } {
