@@ -177,7 +177,9 @@ def many() -> Iterator[Bomb]:
         yield Bomb(f"{path}: endless chunks", path, itertools.repeat(b"x" * 65536), {"Idp-Code": "x"})
     # A debug build takes minutes for the million chunks of a heartbeat.
     for path in ("/auth",) if QUICK else ("/auth", HEARTBEAT):
-        yield Bomb(f"{path}: endless chunks of one byte", path, itertools.repeat(b"1\r\n\n\r\n" * 10_000), {"Idp-Code": "x"}, is_framed=True)
+        # On a busy machine, its time may end before its size is too large.
+        chunks = itertools.repeat(b"1\r\n\n\r\n" * 10_000)
+        yield Bomb(f"{path}: endless chunks of one byte", path, chunks, {"Idp-Code": "x"}, allowed=(408, 413), is_framed=True)
     yield Bomb("a wrong key and an endless body", EVENTS, itertools.repeat(b"x" * 65536), {"Authorization": "Bearer bck_" + "x" * 36}, (401,))
 
 

@@ -139,7 +139,7 @@ class Answer:
 class Client:
     """One connection, opened when it is needed. A request is sent once: if no answer comes, that is one of NO_ANSWER."""
 
-    def __init__(self, url: str, timeout: float = 30.0) -> None:
+    def __init__(self, url: str, timeout: float = PATIENCE) -> None:
         parts = urllib.parse.urlsplit(url)
         self.connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=timeout)
         self.path = parts.path
@@ -363,7 +363,7 @@ class Service:
             raise Failed(f"the service ended with {code}:\n{self.logged()[-2000:]}")
 
     @contextmanager
-    def client(self, timeout: float = 30.0) -> Iterator[Client]:
+    def client(self, timeout: float = PATIENCE) -> Iterator[Client]:
         client = Client(self.url, timeout)
         try:
             yield client

@@ -138,6 +138,8 @@ async fn the_demonstration_key_opens_nothing_but_dev() {
     let status = serve.client().get("/site/status").await.text();
     assert!(!status.contains("Demo data") && status.contains("No incidents recorded"), "{status}");
     assert!(!told.contains(&key));
+    // The demo bot cannot report here, so it must not turn into an outage after 90 seconds.
+    assert_eq!(serve.client().get("/").await.data()["health"]["bot"]["shards"], json!({}));
 }
 
 #[tokio::test]

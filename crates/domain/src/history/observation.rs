@@ -18,8 +18,8 @@ pub struct Observation {
 }
 
 /// The bot's state `now`, seen by a replica that has watched it since `watching_since`. `None` if that is unknown: the bot has
-/// never reported, or something looks silent and the replica has not watched for as long as silence takes. While no replica
-/// ran, nothing could report, so the time before does not count as silence.
+/// never reported, the demo bot has left (it reports no shards then), or something looks silent and the replica has not watched
+/// for as long as silence takes. While no replica ran, nothing could report, so the time before does not count as silence.
 pub fn observe(health: &Health, watching_since: Time, now: Time) -> Option<Observation> {
     let is_old = |reported: Time| is_silent(reported, now);
     let latest = health.latest_report()?;
@@ -38,7 +38,8 @@ pub fn observe(health: &Health, watching_since: Time, now: Time) -> Option<Obser
         Some(_) => BotState::Partial,
         None => BotState::Up,
     };
-    if state != BotState::Up && !is_silent(watching_since, now) {
+    let has_left = state == BotState::Down && shard_count == 0;
+    if has_left || state != BotState::Up && !is_silent(watching_since, now) {
         return None;
     }
     let (silent, since) = match state {
@@ -131,6 +132,16 @@ mod tests {
     #[test]
     fn a_bot_that_has_never_reported_is_unknown() {
         assert_eq!(seen(&Health::default(), ALWAYS), None);
+    }
+
+    #[test]
+    fn a_bot_that_has_left_is_not_down() {
+        let mut health = Health::default();
+        reports(&mut health, "a", (200_000, 100), 2, &[(0, 1.0), (1, 1.0)]);
+        reports(&mut health, "a", (200_000, 95), 0, &[]);
+        assert_eq!(seen(&health, ALWAYS), None);
+        reports(&mut health, "b", (40, 30), 1, &[(0, 1.0)]);
+        assert_eq!(seen(&health, ALWAYS), Some((BotState::Up, 0, 1, 30)));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use domain::token::{self, random_text};
 use domain::{Change, Roster, Time};
 use http::Method;
 use runtime::random::secret_bytes;
-use store::{BotKey, Committed};
+use store::{BotKey, Committed, Store};
 use tokio::sync::Mutex;
 use tracing::{info, warn};
 
@@ -48,10 +48,14 @@ pub(super) async fn add_key(app: &App) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A store that `dev` has used contains the published key, and may contain the demo history, which visitors must not take for real.
+/// A store that `dev` has used contains the published key, and may contain the demo history and the last heartbeats of bots with that
+/// key. Visitors must not take the history for real, nor a bot that cannot report here for one that is down.
 pub(in crate::cli) async fn leave_dev_behind(app: &App) {
     // If the store does not answer now, the first request that needs it will log that.
     let Ok(Some(key)) = app.store.key(token::published_key_hash()).await else { return };
+    if let Err(error) = forget_bots(app).await {
+        warn!(%error, "the heartbeats of the demo bot are still in the store; the next start tries again");
+    }
     match demo_history::remove(&*app.store).await {
         Ok(true) => info!("removed the demo history of `dev` from the store"),
         Ok(false) => {}
@@ -66,6 +70,27 @@ pub(in crate::cli) async fn leave_dev_behind(app: &App) {
              and check whether demo data is still in the store"
         );
     }
+}
+
+/// Lets the bots that used the published key leave, unless a bot with another key has reported, which replaces them.
+async fn forget_bots(app: &App) -> store::Result<()> {
+    let known = app.store.health().await?.instances;
+    if known.keys().any(|id| id.key != KEY_ID) {
+        return Ok(());
+    }
+    for (instance, known) in known.into_iter().filter(|(_, known)| known.shard_count > 0) {
+        leave_shards(&*app.store, &instance, known.started_at, app.clock.now()).await?;
+    }
+    Ok(())
+}
+
+/// Ends the records of a process: the first report, without shards, removes those of its former shards; the second makes it look silent.
+async fn leave_shards(store: &dyn Store, instance: &InstanceId, started_at: Time, now: Time) -> store::Result<()> {
+    for reported in [now, now.before(LONG_SILENT)] {
+        let last = Heartbeat { instance: instance.clone(), started_at, memory: 0, shard_count: 0, shards: Vec::new() };
+        store.record_heartbeat(last, reported).await?;
+    }
+    Ok(())
 }
 
 /// Middleware: a real bot's call waits until the demo bot and its data are gone. Only real bots use the feed, and any valid key
@@ -174,7 +199,7 @@ impl DemoBot {
                 let silent = |id| ShardHeartbeat { id, sent: None, acknowledged: None, latency: None };
                 let shards = (0..SHARDS).map(silent).collect();
                 let last = self.app.clock.now().before(LONG_SILENT);
-                self.report(SHARDS, shards, last).await?;
+                self.report(shards, last).await?;
                 *presence = Presence::Offline;
             }
         }
@@ -234,9 +259,7 @@ impl DemoBot {
         let said = data::feedback(now).into_iter().map(|said| Change::FeedbackGone(said.id));
         self.app.store.apply(said.chain([Change::Team(Roster(Vec::new()))]).collect()).await?;
         demo_history::remove(&*self.app.store).await?;
-        // The first report, without shards, ends the records of its former shards; the second makes it look silent.
-        self.report(0, Vec::new(), now).await?;
-        self.report(0, Vec::new(), now.before(LONG_SILENT)).await
+        Ok(leave_shards(&*self.app.store, &self.living, self.started_at, now).await?)
     }
 
     /// Replaces everything in a scope. Events are never numbered, so the next number is always 1.
@@ -259,13 +282,13 @@ impl DemoBot {
             let acknowledged = Some(sent.after(Duration::from_millis(latency)));
             ShardHeartbeat { id, sent: Some(sent), acknowledged, latency: Some(shown) }
         };
-        self.report(SHARDS, (0..SHARDS).map(shard).collect(), now).await
+        self.report((0..SHARDS).map(shard).collect(), now).await
     }
 
-    async fn report(&self, shard_count: u32, shards: Vec<ShardHeartbeat>, now: Time) -> anyhow::Result<()> {
+    async fn report(&self, shards: Vec<ShardHeartbeat>, now: Time) -> anyhow::Result<()> {
         let memory = 84_000_000 + self.app.random.number() % 4_000_000;
         let started_at = self.started_at;
-        let heartbeat = Heartbeat { instance: self.living.clone(), started_at, memory, shard_count, shards };
+        let heartbeat = Heartbeat { instance: self.living.clone(), started_at, memory, shard_count: SHARDS, shards };
         Ok(self.app.store.record_heartbeat(heartbeat, now).await?)
     }
 
