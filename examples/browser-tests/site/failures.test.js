@@ -66,13 +66,17 @@ visit("a page that is refused offers itself again, with the true wait", async (a
   assert.equal(new URL(page.url()).search, "?server=871203344918732833");
 
   // The same page with its script, which was refused above, and a longer wait.
-  const counting = await arriveOnSite(arrive, { bypassCSP: true });
-  counting.allow(/: 503$/);
   const body = html.replace(`data-seconds="${seconds}"`, 'data-seconds="30"');
-  await counting.context.route(`**${STATUS}`, (route) => route.fulfill({ status: 503, contentType: "text/html", body }), { times: 1 });
-  await counting.context.clock.install();
-  const again = await counting.open(STATUS);
-  await again.getByText(/^Try again in (2\d|30) seconds\.$/).waitFor();
+  const isRefused = async () => {
+    const visitor = await arriveOnSite(arrive, { bypassCSP: true });
+    visitor.allow(/: 503$/);
+    await visitor.context.route(`**${STATUS}`, (route) => route.fulfill({ status: 503, contentType: "text/html", body }), { times: 1 });
+    await visitor.context.clock.install();
+    const page = await visitor.open(STATUS);
+    await page.getByText(/^Try again in (2\d|30) seconds\.$/).waitFor();
+    return page;
+  };
+  const again = await isRefused();
   for (const width of WIDTHS) {
     await again.setViewportSize({ width, height: 800 });
     await fitsWindow(again, "the page of a refusal");
@@ -82,6 +86,13 @@ visit("a page that is refused offers itself again, with the true wait", async (a
   await again.getByText("You can try again now.").waitFor();
   await again.getByRole("link", { name: "Try again" }).click();
   await again.getByRole("heading", { level: 1, name: "Status" }).waitFor();
+
+  // It reloads by itself when the network is back.
+  const offline = await isRefused();
+  await offline.context().setOffline(true);
+  await until("the browser knows", () => offline.evaluate(() => !navigator.onLine));
+  await offline.context().setOffline(false);
+  await offline.getByRole("heading", { level: 1, name: "Status" }).waitFor();
 });
 
 /** A visitor without the live stream, so that nothing else makes the page reload its data. */
