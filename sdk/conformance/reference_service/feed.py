@@ -18,6 +18,8 @@ EVENTS = 10_000
 SILENCE = 90.0
 """A process that was silent for this many seconds loses its shards to the next snapshot."""
 REASONS = 20
+REFUSED = 1_000
+"""The most refused lines that an answer names."""
 
 MESSAGES = {
     "bot_key_invalid": (401, "Send a valid bot key as `Authorization: Bearer <key>`."),
@@ -44,6 +46,11 @@ class Answer:
     def error(cls, code: str, retry_after: str | None = None, **more: Any) -> Answer:
         status, message = MESSAGES[code]
         return cls(status, {"error": code, "request_id": uuid.uuid4().hex[:16], **more}, message, retry_after)
+
+    @classmethod
+    def refused(cls, found: list[Json]) -> Answer:
+        """Lines that are not what they should be: each as `line` and `reason`, the first one also by itself."""
+        return cls.error("line_invalid", **found[0], lines=found[:REFUSED])
 
     def envelope(self) -> Json:
         return {"code": self.status, "message": self.message, "data": self.data}
@@ -143,7 +150,7 @@ class Feed:
         try:
             beat = lines.heartbeat(body)
         except Refused as reason:
-            return Answer.error("line_invalid", line=1, reason=str(reason))
+            return Answer.refused([{"line": 1, "reason": str(reason)}])
         instance = self._instance(beat["instance"])
         instance.reported_start = beat["started_at"]
         instance.own |= {Shard(beat["shard_count"], shard["id"]) for shard in beat["shards"]}
@@ -197,14 +204,18 @@ class Feed:
         ignored: list[str] = []
         unknown: list[str] = []
         read: list[Json | str] = []
+        refused: list[Json] = []
         for number, line in numbered(body):
             try:
                 found = lines.event(checked(line), ignored)
             except Refused as reason:
-                return Answer.error("line_invalid", line=number, reason=str(reason))
+                refused.append({"line": number, "reason": str(reason)})
+                continue
             if isinstance(found, str):
                 unknown.append(found)
             read.append(found)
+        if refused:
+            return Answer.refused(refused)
         if len(read) > EVENTS:
             return Answer.error("body_too_large")
         sender = self._instance(name)
@@ -239,6 +250,7 @@ class Feed:
 
     def _snapshot_lines(self, body: bytes, id: str, read: Callable[[Fields], Json]) -> list[Json] | Answer:
         found: list[Json] = []
+        refused: list[Json] = []
         ended = False
         number = 0
         for number, line in numbered(body):
@@ -247,18 +259,19 @@ class Feed:
                     raise Refused("Nothing may follow the line with `end`.")
                 fields = Fields.of(checked(line))
                 said = lines.end(fields, id)
+                before = len(found) + len(refused)
                 if said is None:
                     found.append(read(fields))
-                elif said != len(found):
-                    raise Refused(f"`end` must be the number of lines before it, which is {len(found)}.")
+                elif said != before:
+                    raise Refused(f"`end` must be the number of lines before it, which is {before}.")
                 else:
                     ended = True
             except Refused as reason:
-                return Answer.error("line_invalid", line=number, reason=str(reason))
-        if ended:
-            return found
-        cut = 'The last line must be {"end": N} with the number of lines before it; the body may have been cut.'
-        return Answer.error("line_invalid", line=number + 1, reason=cut)
+                refused.append({"line": number, "reason": str(reason)})
+        if not ended and not refused:
+            cut = 'The last line must be {"end": N} with the number of lines before it; the body may have been cut.'
+            refused.append({"line": number + 1, "reason": cut})
+        return Answer.refused(refused) if refused else found
 
     @staticmethod
     def _taken(applied: int, ignored: int, next: int, reasons: list[str]) -> Answer:

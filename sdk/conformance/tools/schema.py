@@ -93,7 +93,7 @@ LIMITS: dict[str, Check] = {
     **{name: is_number for name in ("callback_timeout", "callback_retry", "listing_rate", "listing_retry", "stall_timeout")},
     **{name: is_number for name in ("flush_interval", "first_retry", "longest_retry", "longest_retry_after", "close_timeout")},
     **{name: is_count for name in ("batch_lines", "batch_bytes", "line_bytes", "changes", "feedback", "feedback_lines")},
-    **{name: is_count for name in ("callbacks_at_once", "refused_subscriptions")},
+    **{name: is_count for name in ("callbacks_at_once", "subscription_tries")},
 }
 HEADER = shape(
     {"scenario": is_text, "about": is_text, "world": WORLD},
@@ -122,6 +122,7 @@ ANSWER_DATA = shape(
         **{name: is_count for name in ("applied", "ignored", "next", "line")},
         **{name: is_text for name in ("error", "reason")},
         "reasons": list_of(is_text),
+        "lines": list_of(shape({"line": is_count, "reason": is_text}, {})),
     },
 )
 WITH_STATUS = shape({"status": is_count}, {"data": ANSWER_DATA, "retry_after": is_text})

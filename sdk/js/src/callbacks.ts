@@ -1,5 +1,5 @@
 import { type Clock, within } from "./clock.js";
-import { readMember, readSubscription } from "./entries.js";
+import { readMember, readSubscription, unite } from "./entries.js";
 import { readGrants } from "./grants.js";
 import type { Limits } from "./limits.js";
 import { type Status, reasonOf } from "./status.js";
@@ -81,8 +81,10 @@ export class Callbacks {
   }
 
   /** All subscriptions as JSON; "absent" if the bot doesn't send them, null if they aren't available right now. */
-  subscriptions(): Promise<string[] | "absent" | null> {
-    return this.#list("subscriptions", readSubscription);
+  async subscriptions(): Promise<string[] | "absent" | null> {
+    const entries = await this.#list("subscriptions", readSubscription);
+    if (entries === null || entries === "absent") return entries;
+    return unite(entries, this.#clock.now() / 1_000).map((entry) => JSON.stringify(entry));
   }
 
   /** The whole team, as above. */
@@ -106,7 +108,7 @@ export class Callbacks {
     }
   }
 
-  async #list(name: "subscriptions" | "team", read: (entry: Record<string, unknown>) => string): Promise<string[] | "absent" | null> {
+  async #list<Entry>(name: "subscriptions" | "team", read: (entry: Record<string, unknown>) => Entry): Promise<Entry[] | "absent" | null> {
     const call = this.#handlers[name];
     if (!call) return "absent";
     const reading = new Reading(this.#clock, MOST_ENTRIES[name]);
@@ -156,12 +158,12 @@ class Reading {
     this.#most = most;
   }
 
-  async all(call: () => unknown, read: (entry: Record<string, unknown>) => string): Promise<string[]> {
+  async all<Entry>(call: () => unknown, read: (entry: Record<string, unknown>) => Entry): Promise<Entry[]> {
     const given = (await call()) as Partial<Iterable<unknown> & AsyncIterable<unknown>> | null | undefined;
     const iterator = given?.[Symbol.asyncIterator]?.() ?? given?.[Symbol.iterator]?.();
     if (!iterator || typeof given === "string") throw new TypeError("it must return a list or an iterator; an empty list if there is nobody");
     this.#iterator = iterator;
-    const entries: string[] = [];
+    const entries: Entry[] = [];
     while (!this.#stopped) {
       const { done, value } = await iterator.next();
       if (done) {

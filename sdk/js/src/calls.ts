@@ -140,7 +140,21 @@ export class Calls {
   }
 }
 
+/** The lines that a 422 refuses, counted from 0 and in order, and why. Only lines that were sent count. */
+export function refusedLines(status: number, data: Record<string, unknown>, sent: number): Map<number, string> {
+  const refused = new Map<number, string>();
+  if (status !== 422) return refused;
+  const named: unknown[] = Array.isArray(data["lines"]) ? data["lines"] : [];
+  // An older service only names the first one.
+  for (const entry of [data, ...named]) {
+    const { line, reason } = (entry ?? {}) as { line?: unknown; reason?: unknown };
+    if (Number.isInteger(line) && (line as number) >= 1 && (line as number) <= sent) refused.set((line as number) - 1, String(reason));
+  }
+  return new Map([...refused].sort(([one], [other]) => one - other));
+}
+
 function meaning(status: number, data: Record<string, unknown> | null): string {
+  if (status === 413) return "status 413, the service, or a proxy in front of it, refuses a body of this size";
   const code = data && typeof data["error"] === "string" ? ` ${data["error"]}` : "";
   const hint = status === 404 || (status >= 300 && status < 400) ? ", check COMPANION_URL" : "";
   return `status ${status}${code}${hint}`;

@@ -33,8 +33,8 @@ export interface Limits {
   listingRate: number;
   /** The delay after a failed listing of members; doubles, up to 5 minutes. */
   listingRetry: number;
-  /** The most refused subscriptions to leave out. With one more, none are sent until the callback returns something else. */
-  refusedSubscriptions: number;
+  /** How often a list of subscriptions is sent. If the last try is refused too, none are sent until the callback returns something else. */
+  subscriptionTries: number;
   /** A request without progress for this long has failed. */
   stallTimeout: number;
   /** A snapshot whose lines come slowly still sends what it has at least this often. */
@@ -64,7 +64,7 @@ export const DEFAULT_LIMITS: Limits = {
   callbacksAtOnce: 16,
   listingRate: 10,
   listingRetry: 5_000,
-  refusedSubscriptions: 1_000,
+  subscriptionTries: 5,
   stallTimeout: 30_000,
   flushInterval: 5_000,
   firstRetry: 1_000,

@@ -9,6 +9,10 @@ export interface Listed {
   lines: string[];
   /** Compares lists without keeping them. */
   print: string;
+  /** The same of the callback's whole answer, including refused entries. */
+  answer: string;
+  /** How often it was refused. */
+  refusals: number;
 }
 
 /** The lists that the process with shard 0 sends as a whole: subscriptions and team. */
@@ -21,9 +25,9 @@ export class Lists {
   readonly #timers = new Map<string, () => void>();
   /** Subscriptions that the service refused: left out for as long as the callback returns them. */
   #refused = new Set<string>();
-  /** The callback's last answer, including refused entries. */
-  #answer = "";
-  /** An answer with too many refused entries: none of it is sent. */
+  /** What is left of a refused list, to be sent again. */
+  #retry: Listed | null = null;
+  /** An answer that was refused too often: none of it is sent. */
   #hopeless = "";
   #refusedTeam = "";
   #sent = { subscriptions: "", team: "" };
@@ -48,19 +52,27 @@ export class Lists {
     this.look();
   }
 
+  /** Whether subscriptions are waiting to be sent. */
+  get hasSubscriptions(): boolean {
+    return this.isStale.subscriptions || this.#retry !== null;
+  }
+
   /** Null if there is nothing to send. */
   async subscriptions(): Promise<Listed | null> {
+    const retry = this.#retry;
+    this.#retry = null;
+    if (retry && !this.isStale.subscriptions) return retry;
     this.isStale.subscriptions = false;
     const entries = await this.#callbacks.subscriptions();
     if (entries === null) this.#again("subscriptions");
     if (entries === null || entries === "absent") return null;
-    this.#answer = fingerprint(entries);
-    if (this.#answer === this.#hopeless) return null;
+    const answer = fingerprint(entries);
+    if (answer === this.#hopeless) return null;
     this.#hopeless = "";
     this.#refused = new Set(entries.filter((line) => this.#refused.has(line)));
     const lines = entries.filter((line) => !this.#refused.has(line));
     const print = fingerprint(lines);
-    return print === this.#sent.subscriptions ? null : { lines, print };
+    return print === this.#sent.subscriptions ? null : { lines, print, answer, refusals: 0 };
   }
 
   /** One line; null if there is nothing to send. */
@@ -71,7 +83,7 @@ export class Lists {
     if (members === null || members === "absent") return null;
     const lines = [`{"type":"team","members":[${members.join()}]}`];
     const print = fingerprint(lines);
-    return print === this.#sent.team || print === this.#refusedTeam ? null : { lines, print };
+    return print === this.#sent.team || print === this.#refusedTeam ? null : { lines, print, answer: print, refusals: 0 };
   }
 
   acknowledged(name: "subscriptions" | "team", print: string): void {
@@ -79,17 +91,22 @@ export class Lists {
     if (name === "subscriptions") this.#status.forget("refused subscriptions");
   }
 
-  /** Leaves the subscription out from now on; if there are too many of these, all of them. */
-  refuseSubscription(line: string, reason: string): void {
-    this.#status.counters.linesRefused += 1;
-    const most = this.#limits.refusedSubscriptions;
-    if (this.#refused.size < most) {
-      this.#refused.add(line);
+  /** Leaves these subscriptions out from now on, and sends the rest again; if that has happened too often, nothing. */
+  refuseSubscriptions(listed: Listed, refused: Map<number, string>): void {
+    this.#status.counters.linesRefused += refused.size;
+    for (const [line, reason] of refused) {
+      this.#refused.add(listed.lines[line] as string);
       this.#status.warnOnce(`refused subscription ${reason}`, `the service refuses a subscription, which is left out: ${reason}`);
+    }
+    const most = this.#limits.subscriptionTries;
+    const refusals = listed.refusals + 1;
+    if (refusals < most) {
+      const lines = listed.lines.filter((_, line) => !refused.has(line));
+      this.#retry = { lines, print: fingerprint(lines), answer: listed.answer, refusals };
       return;
     }
-    this.#hopeless = this.#answer;
-    this.#status.warnOnce("refused subscriptions", `more than ${most} subscriptions are refused: none are sent until the callback returns something else: ${reason}`);
+    this.#hopeless = listed.answer;
+    this.#status.warnOnce("refused subscriptions", `subscriptions are still refused after ${most} tries: none are sent until the callback returns something else`);
   }
 
   /** The team is not sent again until it differs. */

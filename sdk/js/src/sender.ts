@@ -1,5 +1,5 @@
 import type { Batch, Batches } from "./batch.js";
-import type { Answer, Call, Calls } from "./calls.js";
+import { type Answer, type Call, type Calls, refusedLines } from "./calls.js";
 import type { Clock } from "./clock.js";
 import type { Feedback } from "./feedback.js";
 import type { Heartbeat } from "./heartbeat.js";
@@ -40,6 +40,8 @@ export class Sender {
   #isIntroduced = false;
   /** The service was down, so it may have lost something. */
   #isDoubtful = false;
+  /** Changes go between two tries to send the subscriptions. */
+  #changesFirst = false;
   /** Consecutive resyncs that the service asked for. */
   #resyncs = 0;
   readonly #failures: Backoff;
@@ -120,8 +122,7 @@ export class Sender {
   /** Whether something is waiting to be sent. */
   get hasLeft(): boolean {
     const { marks, snapshots, feedback, lists } = this.#parts;
-    const { subscriptions, team } = lists.isStale;
-    return this.#batch !== null || snapshots.lowestStale() !== null || subscriptions || team || marks.size > 0 || feedback.waiting > 0;
+    return this.#batch !== null || snapshots.lowestStale() !== null || lists.hasSubscriptions || lists.isStale.team || marks.size > 0 || feedback.waiting > 0;
   }
 
   #run(): Promise<void> {
@@ -167,13 +168,13 @@ export class Sender {
     const { snapshots, lists, marks, feedback } = this.#parts;
     if (this.#batch) return this.#sendBatch(this.#batch);
     const shard = snapshots.lowestStale();
-    if (shard !== null || lists.isStale.subscriptions) {
-      if (!this.#isIntroduced) return this.#introduce();
-      return shard === null ? this.#sendSubscriptions() : this.#sendSnapshot(shard);
-    }
+    if ((shard !== null || lists.hasSubscriptions) && !this.#isIntroduced) return this.#introduce();
+    if (shard !== null) return this.#sendSnapshot(shard);
+    if (lists.hasSubscriptions && !this.#changesFirst) return this.#sendSubscriptions();
     if (this.#isDoubtful) return this.#probe();
+    this.#changesFirst = false;
     if (marks.size > 0 || marks.nextCount() === 0 || feedback.waiting > 0 || lists.isStale.team) return this.#makeBatch();
-    return null;
+    return lists.hasSubscriptions ? this.#sendSubscriptions() : null;
   }
 
   async #introduce(): Promise<number> {
@@ -195,7 +196,7 @@ export class Sender {
       method: "PUT",
       path: snapshots.path(shard),
       lines: snapshots.begin(shard),
-      understands: (status, data) => (status === 409 && hasNext(data)) || (status === 422 && snapshots.hasLine(data["line"])),
+      understands: (status, data) => (status === 409 && hasNext(data)) || refusedLines(status, data, snapshots.size).size > 0,
     });
     if (!answer.failed && answer.status === 200) {
       this.#next = first;
@@ -209,7 +210,7 @@ export class Sender {
     snapshots.failed(shard);
     if (answer.failed) return this.#failures.next(answer.retryAfter);
     if (answer.status === 409) return this.#overtaken(answer.data);
-    snapshots.refuse(answer.data["line"], String(answer.data["reason"]));
+    for (const [line, reason] of refusedLines(422, answer.data, snapshots.size)) snapshots.refuse(line, reason);
     return 0;
   }
 
@@ -217,26 +218,28 @@ export class Sender {
     const { lists } = this.#parts;
     const listed = await lists.subscriptions();
     if (!listed) return 0;
-    const { lines, print } = listed;
+    const { lines } = listed;
     const first = this.#snapshotNumber();
     const answer = await this.#call(first, {
       method: "PUT",
       path: "/bot/subscriptions",
       lines: [...lines, `{"end":${lines.length}}`],
-      understands: (status, data) => (status === 409 && hasNext(data)) || (status === 422 && lines[Number(data["line"]) - 1] !== undefined),
+      understands: (status, data) => (status === 409 && hasNext(data)) || refusedLines(status, data, lines.length).size > 0,
     });
     if (!answer.failed && answer.status === 200) {
       this.#next = first;
       this.#status.counters.linesSent += lines.length;
-      lists.acknowledged("subscriptions", print);
+      lists.acknowledged("subscriptions", listed.print);
       this.#stuckSnapshots.reset();
       return 0;
     }
+    if (!answer.failed && answer.status === 422) {
+      lists.refuseSubscriptions(listed, refusedLines(422, answer.data, lines.length));
+      this.#changesFirst = true;
+      return 0;
+    }
     lists.isStale.subscriptions = true;
-    if (answer.failed) return this.#failures.next(answer.retryAfter);
-    if (answer.status === 409) return this.#overtaken(answer.data);
-    lists.refuseSubscription(lines[Number(answer.data["line"]) - 1] as string, String(answer.data["reason"]));
-    return 0;
+    return answer.failed ? this.#failures.next(answer.retryAfter) : this.#overtaken(answer.data);
   }
 
   /** Sends no events under the next number: if there is no gap, the service still has everything before it. */
@@ -278,8 +281,8 @@ export class Sender {
       this.#next = snapshots.hasReady ? Math.max(after, Number(data["next"])) : Number(data["next"]);
       return this.#resyncRequired();
     }
-    const line = status === 422 ? Number(data["line"]) : 0;
-    if (batch.lines[line - 1]) batches.drop(batch, line - 1, String(data["reason"]));
+    const refused = refusedLines(status, data, batch.lines.length);
+    if (refused.size > 0) for (const [line, reason] of [...refused].reverse()) batches.drop(batch, line, reason);
     else if (batch.lines.length === 1) batches.drop(batch, 0, `status ${status}`);
     // Halving the batch finds out which line it is, or how many are too many.
     else if (batches.halve(batch)) this.resync();

@@ -144,14 +144,14 @@ export class Snapshots {
     if (this.#shards.get(shard) === "sending") this.#shards.set(shard, "stale");
   }
 
-  /** Whether the snapshot has a guild with this number, counted from 1. */
-  hasLine(line: unknown): boolean {
-    return this.#written[Number(line) - 1] !== undefined;
+  /** How many guilds the snapshot has. */
+  get size(): number {
+    return this.#written.length;
   }
 
-  /** The service refused a line of the snapshot. */
-  refuse(line: unknown, reason: string): void {
-    const guild = this.#written[Number(line) - 1] as string;
+  /** The service refused a line of the snapshot, counted from 0. */
+  refuse(line: number, reason: string): void {
+    const guild = this.#written[line] as string;
     const isAgain = this.#refused.has(guild);
     this.#refused.set(guild, isAgain ? "left out" : "unavailable");
     this.#status.counters.linesRefused += 1;

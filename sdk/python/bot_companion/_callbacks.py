@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import difflib
 import inspect
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -47,9 +48,11 @@ class Callbacks:
         linked: FlagCallback | None = None,
         subscriptions: SubscriptionsCallback | None = None,
         team: TeamCallback | None = None,
+        time: Callable[[], float] = time.time,
     ) -> None:
         self._limits = limits
         self._status = status
+        self._time = time
         given: dict[str, tuple[Callable[[Any], Any] | None, Callable[[Any], Any]]] = {
             "grants": (grants, self._grants),
             "setup": (setup, flag),
@@ -124,7 +127,7 @@ class Callbacks:
 
     async def subscriptions(self) -> list[bytes] | None:
         """The lines of all subscriptions, or `None` if the callback failed."""
-        return await self._all("subscriptions", self._subscriptions, lambda found: [_lines.subscription(one) for one in found])
+        return await self._all("subscriptions", self._subscriptions, lambda found: _lines.subscriptions(found, self._time()))
 
     async def team(self) -> bytes | None:
         """The line of the whole team, or `None` if the callback failed."""

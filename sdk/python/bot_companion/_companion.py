@@ -69,7 +69,7 @@ class Companion:
         self._status = status = Status()
         self._marks = marks = Marks(limits)
         self._shards = shards = Shards(source)
-        self._callbacks = callbacks = Callbacks(limits, status, grants, setup, linked, subscriptions, team)
+        self._callbacks = callbacks = Callbacks(limits, status, grants, setup, linked, subscriptions, team, time)
         self._budget = budget = Budget(source, limits)
         self._staff = staff = Staff(source, limits, status, budget, callbacks.granting, self._listed)
         keeps = spool is not None and transport is not None

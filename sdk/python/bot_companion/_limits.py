@@ -33,8 +33,8 @@ class Limits:
     """Pages of members per second, for all of the bot's processes together. Each process uses its shards' share."""
     listing_retry: float = 5.0
     longest_listing_retry: float = 300.0
-    refused_subscriptions: int = 1_000
-    """The most refused subscriptions to leave out. With one more, none are sent until the callback returns something else."""
+    subscription_tries: int = 5
+    """How often a list of subscriptions is sent. If the last try is refused too, none are sent until the callback returns something else."""
     stall_timeout: float = 30.0
     flush_interval: float = 5.0
     first_retry: float = 1.0

@@ -90,7 +90,31 @@ def member(guild: int, user: int, roles: tuple[int, ...] | None) -> bytes:
     return encode(line)
 
 
-def subscription(entry: Any) -> bytes:
+def subscriptions(entries: Iterable[Any], now: float) -> list[bytes]:
+    """The lines of all subscriptions, one per user: the service keeps one per user, but a bot may have one per payment."""
+    by_user: dict[str, list[Json]] = {}
+    for entry in entries:
+        line = _subscription(entry)
+        by_user.setdefault(line["userid"], []).append(line)
+    return [encode(united(lines, now)) for lines in by_user.values()]
+
+
+def united(lines: list[Json], now: float) -> Json:
+    """One subscription: guilds and slots together, until the latest end. What has ended doesn't count beside what has not: its guilds
+    would get premium again."""
+    if len(lines) == 1:
+        return lines[0]
+    current = [line for line in lines if line["active_until"] is None or line["active_until"] > now] or lines
+    ends = [line["active_until"] for line in current]
+    return {
+        **current[0],
+        "slots": sum(line["slots"] for line in current),
+        "guilds": list(dict.fromkeys(guild for line in current for guild in line["guilds"])),
+        "active_until": None if None in ends else max(ends),
+    }
+
+
+def _subscription(entry: Any) -> Json:
     """A mapping in the feed's format, or an object with the same attributes."""
     userid, slots, guilds, active_until = (_field(entry, name) for name in ("userid", "slots", "guilds", "active_until"))
     try:
@@ -98,13 +122,12 @@ def subscription(entry: Any) -> bytes:
     except TypeError:
         raise Slip(f"`slots` of a subscription must be a whole number, not {shown(slots)}") from None
     named = items(guilds, "`guilds` of a subscription must be a list of IDs")
-    line: Json = {
+    return {
         "userid": snowflake(userid, "`userid` of a subscription"),
         "slots": slots,
         "guilds": [snowflake(guild, "each of a subscription's `guilds`") for guild in named],
         "active_until": _epoch(active_until),
     }
-    return encode(line)
 
 
 def _field(entry: Any, name: str) -> Any:

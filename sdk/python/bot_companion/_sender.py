@@ -27,6 +27,10 @@ class Line:
     team: bool = False
 
 
+SubscriptionList = tuple[list[bytes], list[bytes], int]
+"""The callback's answer, what is left of it, and how often that was refused."""
+
+
 class Wait(Exception):
     """Nothing failed, but continuing immediately would be pointless: waits as after this many failures."""
 
@@ -69,7 +73,10 @@ class Sender:
         self._subscriptions_sent: list[bytes] | None = None
         self._subscriptions_refused: set[bytes] = set()
         self._subscriptions_given_up: list[bytes] | None = None
-        """A callback's answer with too many refused entries. It is not sent again."""
+        """A callback's answer that was refused too often. It is not sent again."""
+        self._subscriptions_retry: SubscriptionList | None = None
+        self._changes_first = False
+        """Changes go between two tries."""
         self._team_sent: bytes | None = None
         self._refused = Refused()
         self._resyncs_in_a_row = 0
@@ -167,10 +174,14 @@ class Sender:
             self._batch
             or self._marks
             or self._feedback
-            or self._subscriptions_stale
+            or self._subscriptions_wait
             or self._team_stale
             or self._shards.lowest_stale() is not None
         )
+
+    @property
+    def _subscriptions_wait(self) -> bool:
+        return self._subscriptions_stale or self._subscriptions_retry is not None
 
     def is_synced(self) -> bool:
         return not self._busy and not self.has_work() and self._shards.all_sent()
@@ -258,16 +269,17 @@ class Sender:
         stale = self._shards.lowest_stale()
         if self._batch:
             await self._send_batch()
-        elif (stale is not None or self._subscriptions_stale) and not self._heartbeat.is_introduced:
+        elif (stale is not None or self._subscriptions_wait) and not self._heartbeat.is_introduced:
             await self._heartbeat.beat()
         elif stale is not None:
             await self._send_snapshot(stale)
-        elif self._subscriptions_stale:
+        elif self._subscriptions_wait and not self._changes_first:
             await self._send_subscriptions()
         elif self._doubtful:
             await self._probe()
         else:
-            return await self._make_batch()
+            self._changes_first = False
+            return await self._make_batch() or self._subscriptions_wait
         return True
 
     # Snapshots
@@ -287,7 +299,7 @@ class Sender:
                 f"/bot/shards/{self._shards.count}/{shard}/guilds",
                 snapshot.lines(),
                 number,
-                lambda answer: answer.status == 409 or (answer.status == 422 and (answer.line or 0) in range(1, len(snapshot.sent) + 1)),
+                lambda answer: answer.status == 409 or bool(answer.refused(len(snapshot.sent))),
             )
             acknowledged = answer.status == 200
         finally:
@@ -295,7 +307,8 @@ class Sender:
         if answer.status == 409:
             self._overtaken(number, answer)
         elif answer.status == 422:
-            self._refuse_guild(snapshot.sent[(answer.line or 1) - 1], answer)
+            for line, reason in answer.refused(len(snapshot.sent)).items():
+                self._refuse_guild(snapshot.sent[line], reason)
         else:
             self._next = number
             for mark in snapshot.covered:
@@ -312,68 +325,77 @@ class Sender:
         if self._next == number:
             raise Wait
 
-    def _refuse_guild(self, guild: int, answer: Answer) -> None:
+    def _refuse_guild(self, guild: int, reason: str) -> None:
         self._status.counters["lines_refused"] += 1
         if self._refused.add(guild):
-            self._status.warn(f"the service refuses guild {guild}: {answer.reason}; it stays as it was until it changes")
+            self._status.warn(f"the service refuses guild {guild}: {reason}; it stays as it was until it changes")
 
     # Subscriptions
 
     async def _send_subscriptions(self) -> None:
-        self._subscriptions_stale = False
-        asked = self._resyncs
-        lines = await self._callbacks.subscriptions()
-        if lines is None:
-            self._later(self.subscriptions_changed)
-            return
-        if lines == self._subscriptions_given_up:
-            return
-        self._subscriptions_given_up = None
-        self._subscriptions_refused.intersection_update(lines)
-        sent = [line for line in lines if line not in self._subscriptions_refused]
-        if sent == self._subscriptions_sent or asked != self._resyncs:
-            return
-        while True:
-            number = max(self._next, 2)
-            try:
-                answer = await self._channel.send(
-                    "PUT",
-                    "/bot/subscriptions",
-                    [*sent, _lines.encode({"end": len(sent)})],
-                    number,
-                    lambda answer: answer.status == 409 or (answer.status == 422 and (answer.line or 0) in range(1, len(sent) + 1)),
-                )
-            except Failure:
-                self._subscriptions_stale = True
-                raise
-            if answer.status != 422:
-                break
-            refused = sent.pop((answer.line or 1) - 1)
-            self._subscriptions_refused.add(refused)
-            self._refuse_line(refused, answer, once=("subscription", answer.reason))
-            if len(self._subscriptions_refused) > self._limits.refused_subscriptions:
-                self._give_up_subscriptions(lines)
+        retry, self._subscriptions_retry = self._subscriptions_retry, None
+        if self._subscriptions_stale or retry is None:
+            retry = await self._ask_subscriptions()
+            if retry is None:
                 return
+        lines, sent, tries = retry
+        asked, number = self._resyncs, max(self._next, 2)
+        try:
+            answer = await self._channel.send(
+                "PUT",
+                "/bot/subscriptions",
+                [*sent, _lines.encode({"end": len(sent)})],
+                number,
+                lambda answer: answer.status == 409 or bool(answer.refused(len(sent))),
+            )
+        except Failure:
+            self._subscriptions_stale = True
+            raise
         if answer.status == 409:
             self._subscriptions_stale = True
             self._overtaken(number, answer)
+        elif answer.status == 422:
+            refused = answer.refused(len(sent))
+            for line, reason in refused.items():
+                self._subscriptions_refused.add(sent[line])
+                self._refuse_line(sent[line], reason, once=("subscription", reason))
+            left = [text for line, text in enumerate(sent) if line not in refused]
+            if tries + 1 < self._limits.subscription_tries:
+                self._subscriptions_retry, self._changes_first = (lines, left, tries + 1), True
+            else:
+                self._give_up_subscriptions(lines)
         else:
             self._next = number
             self._status.counters["lines_sent"] += len(sent)
             if asked == self._resyncs:
                 self._subscriptions_sent = sent
 
+    async def _ask_subscriptions(self) -> SubscriptionList | None:
+        """The callback's answer. `None` if there is nothing to send."""
+        self._subscriptions_stale = False
+        asked = self._resyncs
+        lines = await self._callbacks.subscriptions()
+        if lines is None:
+            self._later(self.subscriptions_changed)
+            return None
+        if lines == self._subscriptions_given_up:
+            return None
+        self._subscriptions_given_up = None
+        self._subscriptions_refused.intersection_update(lines)
+        sent = [line for line in lines if line not in self._subscriptions_refused]
+        return None if sent == self._subscriptions_sent or asked != self._resyncs else (lines, sent, 0)
+
     def _give_up_subscriptions(self, lines: list[bytes]) -> None:
         self._subscriptions_given_up = lines
         message = (
-            f"more than {self._limits.refused_subscriptions} subscriptions are refused; the service keeps what it has, "
+            f"subscriptions are still refused after {self._limits.subscription_tries} tries; the service keeps what it has, "
             "and none are sent until the callback `subscriptions` returns something else"
         )
         self._status.warn(message, once="refused subscriptions")
 
-    def _refuse_line(self, line: bytes, answer: Answer, once: Hashable = None) -> None:
+    def _refuse_line(self, line: bytes, reason: str, once: Hashable = None) -> None:
         self._status.counters["lines_refused"] += 1
-        self._status.warn(f"the service refuses {_lines.about(line)}: {answer.reason}; it is left out", once=once)
+        self._status.warn(f"the service refuses {_lines.about(line)}: {reason}; it is left out", once=once)
 
     def _later(self, again: Callable[[], None]) -> None:
         """A failed callback is called again."""
@@ -443,8 +465,9 @@ class Sender:
             self._batch = []
             self._feedback.put_back(line.entry for line in batch if line.entry is not None)
             self._gap(self._next + len(batch), answer)
-        elif answer.status == 422 and answer.line is not None and answer.line <= len(batch):
-            self._drop(answer.line - 1, answer)
+        elif refused := answer.refused(len(batch)):
+            for line in reversed(refused):
+                self._drop(line, refused[line])
         elif answer.status in (413, 422):
             self._halve(answer)
         else:
@@ -461,11 +484,11 @@ class Sender:
             elif line.team:
                 self._team_sent = line.text
 
-    def _drop(self, index: int, answer: Answer) -> None:
+    def _drop(self, index: int, reason: str) -> None:
         line = self._batch.pop(index)
-        self._refuse_line(line.text, answer)
+        self._refuse_line(line.text, reason)
         if line.entry is not None:
-            self._feedback.refused(line.entry, answer.reason)
+            self._feedback.refused(line.entry, reason)
         elif line.team:
             # The service would refuse the same team again.
             self._team_sent = line.text
@@ -473,7 +496,7 @@ class Sender:
     def _halve(self, answer: Answer) -> None:
         """The batch is too large, or the service refused something in it without saying what."""
         if len(self._batch) == 1:
-            self._drop(0, answer)
+            self._drop(0, answer.reason if answer.status == 422 else f"status {answer.status}, {answer.reason}")
             return
         middle = len(self._batch) // 2
         self._batch, rest = self._batch[:middle], self._batch[middle:]

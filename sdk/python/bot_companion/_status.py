@@ -183,7 +183,7 @@ class Status:
         if key_refused and not self._key_refused:
             # Logged on its own: a line about the connection would hide that the key is wrong.
             self._key_refused = True
-            self.error(f"the service refuses the bot key (COMPANION_BOT_KEY): {reason}; create one with `bot-companion key create`")
+            self.error("the service refuses the bot key; check COMPANION_BOT_KEY, or create a key with `bot-companion key create`. Retrying")
         elif first:
             self.warn(f"the service cannot be reached: {reason}; retrying, the bot is not affected")
 

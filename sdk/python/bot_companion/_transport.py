@@ -21,6 +21,7 @@ PLAIN_BYTES = 16 * 1024
 PIECE_BYTES = 256 * 1024
 """How many bytes of lines to compress into one chunk of a body."""
 
+TOO_LARGE = "the service, or a proxy in front of it, refuses a body of this size"
 NO_SERVICE = "the response is not from a bot-companion service (is the address right, with its path?)"
 
 
@@ -35,11 +36,16 @@ class Answer:
     message: str = ""
     retry_after: str | None = None
 
-    @property
-    def line(self) -> int | None:
-        """Which line was refused, counted from 1."""
-        line = self.data.get("line")
-        return line if isinstance(line, int) and not isinstance(line, bool) and line >= 1 else None
+    def refused(self, sent: int) -> dict[int, str]:
+        """The lines that a 422 refuses, counted from 0 and in order, and why. Only lines that were sent count."""
+        if self.status != 422:
+            return {}
+        named = self.data.get("lines")
+        # An older service only names the first one.
+        found: list[Any] = [{**self.data, "reason": self.reason}, *(named if isinstance(named, list) else [])]  # pyright: ignore[reportUnknownArgumentType]
+        entries = [cast(dict[str, Any], entry) for entry in found if isinstance(entry, dict)]
+        lines = {entry.get("line"): str(entry.get("reason") or self.reason) for entry in entries}
+        return {number - 1: lines[number] for number in range(1, sent + 1) if number in lines}
 
     @property
     def next(self) -> int:
@@ -48,7 +54,7 @@ class Answer:
 
     @property
     def reason(self) -> str:
-        return str(self.data.get("reason") or self.message or self.data.get("error") or self.status)
+        return str(self.data.get("reason") or self.message or self.data.get("error") or "no reason given")
 
 
 class Transport(Protocol):
@@ -129,7 +135,7 @@ class Channel:
                 self.when_back()
             self._note(answer)
             return answer
-        reason = f"{answer.status} {answer.reason}"
+        reason = f"status {answer.status}, {TOO_LARGE if answer.status == 413 else answer.reason}"
         if answer.status != 429:
             self._status.failed(kind, reason, loop.time(), key_refused=answer.status == 401)
         raise Failure(reason, seconds_to_wait(answer.retry_after, self._time()))

@@ -35,6 +35,11 @@ class Acknowledging(ScriptedTransport):
         request.answer.set_result(Answer(200, request.acknowledgement()))
 
 
+def line_of(entry: Any) -> bytes:
+    return _lines.subscriptions([entry], 0.0)[0]
+
+
+
 def test_slow_callbacks_do_not_starve_the_snapshot() -> None:
     """1,000 guilds whose callbacks take 40 ms each: one after the other that is 40 s, 16 at once 2.5 s."""
     loop = SimulatedLoop()
@@ -96,7 +101,7 @@ def test_what_a_callback_may_give(form: str) -> None:
     async def test() -> None:
         callbacks = Callbacks(Limits(), Status(), subscriptions=many(form, 3))
         lines = await callbacks.subscriptions()
-        assert lines == [_lines.subscription(premium(index)) for index in (1, 2, 3)]
+        assert lines == [line_of(premium(index)) for index in (1, 2, 3)]
 
     asyncio.run(test())
 
@@ -155,19 +160,19 @@ def test_a_callback_that_ignores_its_end_is_left_behind() -> None:
 def test_subscriptions_in_every_shape() -> None:
     naive = datetime(2030, 1, 1)
     aware = naive.replace(tzinfo=timezone.utc)
-    whole = _lines.subscription({"userid": "1", "slots": 0, "guilds": ["2"], "active_until": aware.timestamp()})
+    whole = line_of({"userid": "1", "slots": 0, "guilds": ["2"], "active_until": aware.timestamp()})
     for until in (naive, aware, aware.timestamp()):
         given: Json = {"userid": 1, "slots": 0, "guilds": (SimpleNamespace(id=2),), "active_until": until}
-        assert _lines.subscription(given) == whole
-        assert _lines.subscription(SimpleNamespace(**given)) == whole
-    assert b'"active_until":null' in _lines.subscription(premium(1))
+        assert line_of(given) == whole
+        assert line_of(SimpleNamespace(**given)) == whole
+    assert b'"active_until":null' in line_of(premium(1))
 
 
 @pytest.mark.parametrize("name", ["userid", "slots", "guilds", "active_until"])
 def test_a_subscription_object_that_lacks_something_is_no_answer(name: str) -> None:
     given = {key: value for key, value in premium(1).items() if key != name}
     with pytest.raises(_lines.Slip, match=name):
-        _lines.subscription(SimpleNamespace(**given))
+        line_of(SimpleNamespace(**given))
 
 
 @pytest.mark.parametrize(
@@ -177,7 +182,7 @@ def test_a_subscription_object_that_lacks_something_is_no_answer(name: str) -> N
 )  # fmt: skip
 def test_a_subscription_with_something_else_is_no_answer(name: str, value: Any) -> None:
     with pytest.raises(_lines.Slip, match=name):
-        _lines.subscription({**premium(1), name: value})
+        line_of({**premium(1), name: value})
 
 
 @dataclass(frozen=True)
@@ -207,6 +212,6 @@ def test_lone_surrogates_are_replaced() -> None:
 
 
 def test_a_refused_line_is_called_what_it_is() -> None:
-    assert _lines.about(_lines.subscription(premium(7))) == "the subscription of user 7"
+    assert _lines.about(line_of(premium(7))) == "the subscription of user 7"
     assert _lines.about(_lines.encode({"type": "guild", "id": "1"})) == "guild 1"
     assert _lines.about(_lines.encode({"type": "team", "members": []})) == "team"

@@ -10,7 +10,7 @@ use crate::core::Core;
 use crate::feedback::{Delivery, Entry, put_first};
 use crate::marks::{GuildMark, Key, Mark};
 use crate::outage::Channel;
-use crate::sender::{digest, line_index, next_of, numbered, reason};
+use crate::sender::{digest, next_of, numbered, reason, refused_lines};
 use crate::snapshots::{fields, id_texts, whole};
 use crate::source::GuildState;
 use crate::staff::granting;
@@ -277,13 +277,16 @@ fn refused(core: &Core, data: &Map<String, Value>) -> Option<Duration> {
     (state.resyncs > 1).then(|| core.limits.retry_delay(state.resyncs - 1, core.clock.random()))
 }
 
-/// A line was refused, or the request is too large: the rest is sent under the same number.
+/// Lines were refused, or the request is too large: the rest is sent under the same number.
 fn shrink(core: &Core, status: u16, data: &Map<String, Value>) {
     let mut state = core.lock();
     let Some(batch) = state.batch.as_mut() else { return };
-    let refused = line_index(data).filter(|line| status == 422 && *line < batch.lines.len());
-    let refused = if batch.lines.len() == 1 { Some(0) } else { refused };
-    let Some(refused) = refused else {
+    let mut refused = refused_lines(status, data, batch.lines.len());
+    if refused.is_empty() && batch.lines.len() == 1 {
+        let why = if status == 422 { reason(data).to_owned() } else { format!("status {status}, {}", reason(data)) };
+        refused.insert(0, why);
+    }
+    if refused.is_empty() {
         let rest = batch.lines.split_off(batch.lines.len() / 2);
         let has_changes = rest.iter().any(|line| !matches!(line.what, What::Feedback(_)));
         put_first(&mut state.feedback, rest.into_iter().filter_map(Line::into_feedback));
@@ -291,19 +294,27 @@ fn shrink(core: &Core, status: u16, data: &Map<String, Value>) {
             core.resync(&mut state);
         }
         return;
-    };
-    let line = batch.lines.remove(refused);
+    }
+    let lines = std::mem::take(&mut batch.lines);
+    let mut dropped = Vec::new();
+    for (index, line) in lines.into_iter().enumerate() {
+        match refused.remove(&index) {
+            Some(why) => dropped.push((line, why)),
+            None => batch.lines.push(line),
+        }
+    }
     if batch.lines.is_empty() {
         state.batch = None;
     }
-    let why = if status == 422 { reason(data).to_owned() } else { format!("status {status}, {}", reason(data)) };
-    core.reporter.count(|counters| counters.lines_refused += 1);
-    core.reporter.warn(&format!("the service refuses {}, which is dropped: {why}", line.about));
-    match line.what {
-        What::Change => {}
-        // The service would refuse the same team again.
-        What::Team(print) => state.team.acknowledged = Some(print),
-        What::Feedback(entry) => core.end_feedback(&mut state, entry, Delivery::NotDelivered(why)),
+    for (line, why) in dropped {
+        core.reporter.count(|counters| counters.lines_refused += 1);
+        core.reporter.warn(&format!("the service refuses {}, which is dropped: {why}", line.about));
+        match line.what {
+            What::Change => {}
+            // The service would refuse the same team again.
+            What::Team(print) => state.team.acknowledged = Some(print),
+            What::Feedback(entry) => core.end_feedback(&mut state, entry, Delivery::NotDelivered(why)),
+        }
     }
 }
 

@@ -116,6 +116,9 @@ impl Core {
 const REFUSED_KEY: &str = "the service refuses the bot key; check COMPANION_BOT_KEY. Retrying";
 
 fn meaning(status: u16, data: &Map<String, Value>) -> String {
+    if status == 413 {
+        return "status 413, the service, or a proxy in front of it, refuses a body of this size".to_owned();
+    }
     let hint = if status == 404 || (300..400).contains(&status) { "; check COMPANION_URL" } else { "" };
     format!("status {status}, {}{hint}", reason(data))
 }

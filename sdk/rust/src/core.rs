@@ -21,6 +21,7 @@ use crate::source::{Guild, Source, shard_of};
 use crate::spool::Spool;
 use crate::staff::{Holders, MOST_STAFF, Staff};
 use crate::status::Reporter;
+use crate::subscriptions::Refusals;
 use crate::transport::Transport;
 
 /// How far closing has got.
@@ -92,15 +93,6 @@ impl Listed {
             self.is_stale = true;
         }
     }
-}
-
-/// Subscriptions that the service refuses.
-#[derive(Default)]
-pub(crate) struct Refusals {
-    /// Lines of the callback's last answer that are left out.
-    pub(crate) lines: HashSet<String>,
-    /// A digest of the answer that had too many refusals: none of it is sent.
-    pub(crate) blocked: Option<u128>,
 }
 
 /// The state shared by all parts.
@@ -445,6 +437,7 @@ pub(crate) fn has_work(state: &State) -> bool {
     state.batch.is_some()
         || state.snapshots.next_stale().is_some()
         || state.subscriptions.is_stale
+        || state.refused_subscriptions.retry.is_some()
         || state.team.is_stale
         || state.marks.len() > 0
         || !state.feedback.is_empty()

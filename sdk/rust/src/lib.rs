@@ -49,6 +49,7 @@ mod source;
 mod spool;
 mod staff;
 mod status;
+mod subscriptions;
 #[cfg(any(feature = "serenity", feature = "twilight"))]
 mod table;
 mod transport;

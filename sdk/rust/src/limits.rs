@@ -39,9 +39,9 @@ pub struct Limits {
     pub listing_retry: Duration,
     /// The longest delay after a failed listing of members.
     pub longest_listing_retry: Duration,
-    /// The most refused subscriptions to leave out. With one more, none are sent until the callback returns something
-    /// else.
-    pub refused_subscriptions: usize,
+    /// How often a list of subscriptions is sent. If the last try is refused too, none are sent until the callback returns
+    /// something else.
+    pub subscription_tries: u32,
     /// A request without progress for this long has failed.
     pub stall_timeout: Duration,
     /// A snapshot whose lines come slowly still sends what it has at least this often.
@@ -75,7 +75,7 @@ impl Default for Limits {
             listing_rate: 10.0,
             listing_retry: Duration::from_secs(5),
             longest_listing_retry: Duration::from_mins(5),
-            refused_subscriptions: 1_000,
+            subscription_tries: 5,
             stall_timeout: Duration::from_secs(30),
             flush_interval: Duration::from_secs(5),
             first_retry: Duration::from_secs(1),

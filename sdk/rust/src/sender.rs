@@ -1,21 +1,21 @@
 //! The numbering, one request at a time, retries, resync.
 
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use futures_util::stream::{self, StreamExt as _};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::batch;
-use crate::core::{Core, Phase, Refusals, State, wait_until};
+use crate::core::{Core, Phase, State, wait_until};
 use crate::heartbeat;
 use crate::outage::Channel;
-use crate::snapshots::{self, Refused, Shard, Written, with_line_end};
+use crate::snapshots::{self, Refused, Shard, Written};
 use crate::source::shard_of;
+use crate::subscriptions;
 use crate::transport::{Answer, Body, Request};
 
 /// The next thing to do.
@@ -117,13 +117,16 @@ fn next_step(core: &Core, state: &mut State) -> Option<Step> {
         return Some(Step::Batch);
     }
     let shard = state.snapshots.next_stale();
-    if !state.is_introduced && (shard.is_some() || state.subscriptions.is_stale) {
+    let has_subscriptions = state.subscriptions.is_stale || state.refused_subscriptions.retry.is_some();
+    if !state.is_introduced && (shard.is_some() || has_subscriptions) {
         return Some(Step::Introduce);
     }
     if let Some(shard) = shard {
         return Some(Step::Snapshot(shard));
     }
-    if state.subscriptions.is_stale {
+    // Changes go between two tries.
+    let changes_first = std::mem::take(&mut state.refused_subscriptions.changes_first);
+    if has_subscriptions && !changes_first {
         return Some(Step::Subscriptions);
     }
     if state.is_doubtful {
@@ -134,7 +137,10 @@ fn next_step(core: &Core, state: &mut State) -> Option<Step> {
     }
     let has_counts = state.marks.next_count().is_some_and(|at| at <= core.clock.now());
     let has_changes = state.marks.len() > 0 || !state.feedback.is_empty() || state.team.is_stale || has_counts;
-    has_changes.then_some(Step::MakeBatch)
+    if has_changes {
+        return Some(Step::MakeBatch);
+    }
+    has_subscriptions.then_some(Step::Subscriptions)
 }
 
 /// Returns the delay before the same is tried again, if necessary.
@@ -143,7 +149,7 @@ async fn take_step(core: &Arc<Core>, step: Step) -> Option<Duration> {
         Step::Batch => batch::send(core).await,
         Step::Introduce => heartbeat::introduce(core).await,
         Step::Snapshot(shard) => send_snapshot(core, shard).await,
-        Step::Subscriptions => send_subscriptions(core).await,
+        Step::Subscriptions => subscriptions::send(core).await,
         Step::Probe => probe(core).await,
         Step::MakeBatch => {
             batch::make(core).await;
@@ -194,23 +200,28 @@ async fn send_snapshot(core: &Arc<Core>, shard: u32) -> Option<Duration> {
     if status == 409 {
         return overtaken(core, &data);
     }
-    let guild =
-        line_index(&data).and_then(|line| written.lock().unwrap_or_else(PoisonError::into_inner).get(line).copied());
-    let Some(guild) = guild.filter(|_| status == 422) else { return Some(core.fail(Channel::Sender, status, &data)) };
-    let what = match core.lock().snapshots.refuse(guild) {
-        Refused::Unavailable => "stays as it was",
-        Refused::LeftOut => "is left out",
-    };
-    core.reporter.count(|counters| counters.lines_refused += 1);
-    core.reporter.warn_once(
-        &format!("refused {guild}"),
-        &format!("the service refuses guild {guild}, which {what} until it changes: {}", reason(&data)),
-    );
+    let written = std::mem::take(&mut *written.lock().unwrap_or_else(PoisonError::into_inner));
+    let refused = refused_lines(status, &data, written.len());
+    if refused.is_empty() {
+        return Some(core.fail(Channel::Sender, status, &data));
+    }
+    for (line, reason) in refused {
+        let guild = written[line];
+        let what = match core.lock().snapshots.refuse(guild) {
+            Refused::Unavailable => "stays as it was",
+            Refused::LeftOut => "is left out",
+        };
+        core.reporter.count(|counters| counters.lines_refused += 1);
+        core.reporter.warn_once(
+            &format!("refused {guild}"),
+            &format!("the service refuses guild {guild}, which {what} until it changes: {reason}"),
+        );
+    }
     None
 }
 
 /// Never 1: a service that lost everything expects 1, and has to find a gap in whatever comes after a snapshot.
-fn snapshot_number(state: &mut State) -> u64 {
+pub(crate) fn snapshot_number(state: &mut State) -> u64 {
     state.next = state.next.max(2);
     state.next
 }
@@ -232,91 +243,6 @@ pub(crate) fn say_connected(core: &Core, state: &mut State) {
         plural(shards, "shard"),
         state.staff.len(),
     ));
-}
-
-async fn send_subscriptions(core: &Arc<Core>) -> Option<Duration> {
-    core.lock().subscriptions.is_stale = false;
-    let callback = core.callbacks.subscriptions.as_ref()?;
-    let Some(mut lines) = core.callback_time().limit("subscriptions", || callback()).await else {
-        core.lock().subscriptions.retry_at = Some(core.clock.now() + core.limits.callback_retry);
-        return None;
-    };
-    let answer = digest(&lines);
-    let sequence = {
-        let mut state = core.lock();
-        if state.refused_subscriptions.blocked == Some(answer) {
-            return None;
-        }
-        state.refused_subscriptions.blocked = None;
-        state.refused_subscriptions.keep_only(&lines);
-        lines.retain(|line| line.len() <= core.limits.line_bytes && !state.refused_subscriptions.lines.contains(line));
-        if state.subscriptions.acknowledged == Some(digest(&lines)) {
-            return None;
-        }
-        snapshot_number(&mut state)
-    };
-    let end = json!({"end": lines.len()}).to_string();
-    let body: Vec<Vec<u8>> = lines.iter().cloned().chain([end]).map(with_line_end).collect();
-    let body = Body::Stream(stream::iter(body).boxed());
-    let request = numbered(core, "PUT", "/bot/subscriptions".to_owned(), sequence, body);
-    let response = core.call(Channel::Sender, "the subscriptions", request).await;
-    let mut state = core.lock();
-    if let Answer::Answered(200, _) = response {
-        state.next = sequence;
-        state.refusals = 0;
-        state.subscriptions.acknowledged = Some(digest(&lines));
-        core.reporter.count(|counters| counters.lines_sent += lines.len() as u64);
-        core.reporter.forget("subscriptions");
-        return None;
-    }
-    state.subscriptions.is_stale = true;
-    drop(state);
-    match response {
-        Answer::Later(delay) => Some(delay),
-        Answer::Answered(409, data) => overtaken(core, &data),
-        Answer::Answered(status, data) => {
-            let line = line_index(&data).and_then(|line| lines.get(line)).filter(|_| status == 422);
-            let Some(line) = line else { return Some(core.fail(Channel::Sender, status, &data)) };
-            core.reporter.count(|counters| counters.lines_refused += 1);
-            refuse_subscription(core, line, reason(&data), answer);
-            None
-        }
-    }
-}
-
-/// Leaves a line out from now on; if too many are refused, the whole answer.
-fn refuse_subscription(core: &Core, line: &str, reason: &str, answer: u128) {
-    let mut state = core.lock();
-    let refusals = &mut state.refused_subscriptions;
-    let most = core.limits.refused_subscriptions;
-    if refusals.lines.len() < most {
-        refusals.lines.insert(line.to_owned());
-        drop(state);
-        core.reporter.warn_once(
-            &format!("subscription {reason}"),
-            &format!("the service refuses a subscription, which is left out: {reason}"),
-        );
-        return;
-    }
-    refusals.blocked = Some(answer);
-    drop(state);
-    core.reporter.warn_once(
-        "subscriptions",
-        &format!(
-            "more than {most} subscriptions are refused: none are sent until the callback returns something else, and premium \
-             stays as the service has it. The last reason: {reason}"
-        ),
-    );
-}
-
-impl Refusals {
-    /// Forgets lines that the callback no longer returns.
-    fn keep_only(&mut self, lines: &[String]) {
-        if !self.lines.is_empty() {
-            let given: HashSet<&String> = lines.iter().collect();
-            self.lines.retain(|line| given.contains(line));
-        }
-    }
 }
 
 /// Sends no events under the next number: a response without a gap means that the service still has everything before it.
@@ -342,7 +268,7 @@ async fn probe(core: &Arc<Core>) -> Option<Duration> {
 }
 
 /// A snapshot or the subscriptions arrived too late: sends them again, under the number that the service expects.
-fn overtaken(core: &Core, data: &Map<String, Value>) -> Option<Duration> {
+pub(crate) fn overtaken(core: &Core, data: &Map<String, Value>) -> Option<Duration> {
     let mut state = core.lock();
     let has_moved = next_of(data) > state.next;
     state.next = state.next.max(next_of(data));
@@ -364,9 +290,18 @@ pub(crate) fn next_of(data: &Map<String, Value>) -> u64 {
     data.get("next").and_then(Value::as_u64).unwrap_or(1)
 }
 
-/// The line that a response points at, counted from 0.
-pub(crate) fn line_index(data: &Map<String, Value>) -> Option<usize> {
-    usize::try_from(data.get("line")?.as_u64()?.checked_sub(1)?).ok()
+/// The lines that a 422 refuses, counted from 0 and in order, and why. Only lines that were sent count.
+pub(crate) fn refused_lines(status: u16, data: &Map<String, Value>, sent: usize) -> BTreeMap<usize, String> {
+    if status != 422 {
+        return BTreeMap::new();
+    }
+    let all = data.get("lines").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object);
+    let refused = |line: &Map<String, Value>| {
+        let index = usize::try_from(line.get("line")?.as_u64()?.checked_sub(1)?).ok()?;
+        (index < sent).then(|| (index, reason(line).to_owned()))
+    };
+    // An older service only names the first one.
+    [data].into_iter().chain(all).filter_map(refused).collect()
 }
 
 /// The reason that a response gives.

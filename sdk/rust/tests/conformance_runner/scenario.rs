@@ -433,7 +433,7 @@ fn set_limits(limits: &mut Limits, given: &Value) {
             "callback_timeout" => limits.callback_timeout = time,
             "callback_retry" => limits.callback_retry = time,
             "listing_rate" => limits.listing_rate = value.as_f64().unwrap(),
-            "refused_subscriptions" => limits.refused_subscriptions = count,
+            "subscription_tries" => limits.subscription_tries = count as u32,
             "listing_retry" => limits.listing_retry = time,
             "stall_timeout" => limits.stall_timeout = time,
             "flush_interval" => limits.flush_interval = time,
