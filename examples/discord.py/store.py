@@ -65,14 +65,9 @@ class Store:
         return row is not None and row[0] is not None
 
     def subscriptions(self) -> list[Subscription]:
-        """One entry per user, because the service expects all of a user's guilds in one."""
-        found: dict[int, Subscription] = {}
-        for user, guild, ends_at in self._database.execute("SELECT user, guild, ends_at FROM premium ORDER BY user, guild"):
-            entry = found.setdefault(user, {"userid": user, "slots": 0, "guilds": [], "active_until": ends_at})
-            entry["slots"] += 1
-            entry["guilds"] = [*entry["guilds"], guild]
-            entry["active_until"] = max(ends_at, entry["active_until"])
-        return list(found.values())
+        """One entry per payment: the SDK turns a user's entries into one."""
+        rows = self._database.execute("SELECT user, guild, ends_at FROM premium ORDER BY user, guild")
+        return [{"userid": user, "slots": 1, "guilds": [guild], "active_until": ends_at} for user, guild, ends_at in rows]
 
     def team(self) -> list[TeamMember]:
         rows = self._database.execute("SELECT user, username, name, avatar, title FROM team ORDER BY rowid")

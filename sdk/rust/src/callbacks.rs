@@ -62,7 +62,8 @@ impl Grants {
     }
 }
 
-/// Who pays for premium, and for which guilds. The service refuses more than 1,000,000 slots, more than 10,000 guilds, an ID
+/// Who pays for premium, and for which guilds. Several of one user become one: their guilds together, their slots added, and the
+/// latest end; those that have ended are left out, unless all have. The service refuses more than 1,000,000 slots, more than 10,000 guilds, an ID
 /// of 0, and a time before 1970 or after the year 9999.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subscription {
