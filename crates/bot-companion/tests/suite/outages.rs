@@ -23,8 +23,14 @@ async fn warmed(app: &TestApp) -> Client {
     let roster = team(vec![team_member(1, "Ann", "a", 1, &[Permission::Founder])]);
     let harbour = Change::Guild(guild(HARBOUR.id, HARBOUR.name, OWNER));
     app.bot_says(entries.chain([roster, harbour])).await;
-    let heartbeat =
-        Heartbeat { instance: instance("a"), started_at: START, memory: 5_000_000, shard_count: 1, shards: vec![] };
+    let heartbeat = Heartbeat {
+        instance: instance("a"),
+        started_at: START,
+        memory: 5_000_000,
+        shard_count: 1,
+        shards: vec![],
+        leaving: false,
+    };
     app.app.store.record_heartbeat(heartbeat, START).await.unwrap();
     let owner = app.user("owner").await;
     for answer in everything(app, &owner).await {
@@ -153,8 +159,14 @@ async fn what_changed_is_read_again_before_anybody_asks() {
     app.clock.advance(10 * MINUTE);
     let roster = team(vec![team_member(1, "Ann", "a", 1, &[Permission::Founder])]);
     app.bot_says([roster, Change::Feedback(feedback("new", 5))]).await;
-    let heartbeat =
-        Heartbeat { instance: instance("a"), started_at: START, memory: 5_000_000, shard_count: 1, shards: vec![] };
+    let heartbeat = Heartbeat {
+        instance: instance("a"),
+        started_at: START,
+        memory: 5_000_000,
+        shard_count: 1,
+        shards: vec![],
+        leaving: false,
+    };
     app.app.store.record_heartbeat(heartbeat, app.clock.now()).await.unwrap();
     filled(&app).await;
     let lost = disk.fails().await;
