@@ -157,13 +157,14 @@ BOT: dict[str, Check] = {
     "member_joined": MEMBER,
     "member_gone": shape({"guild": is_id, "user": is_id}, {}),
 }
+WHEN: dict[str, Check] = {"when": is_text}
 CALLS: dict[str, Check] = {
-    "changed": shape({}, {"guild": is_id}),
-    "subscriptions_changed": shape({}, {}),
-    "team_changed": shape({}, {}),
-    "feedback": shape({"entry": is_object, "as": is_text}, {}),
-    "feedback_gone": shape({"id": is_text, "as": is_text}, {}),
-    "close": shape({}, {}),
+    "changed": shape({}, {"guild": is_id, **WHEN}),
+    "subscriptions_changed": shape({}, WHEN),
+    "team_changed": shape({}, WHEN),
+    "feedback": shape({"entry": is_object, "as": is_text}, WHEN),
+    "feedback_gone": shape({"id": is_text, "as": is_text}, WHEN),
+    "close": shape({}, WHEN),
 }
 SERVICE: dict[str, Check] = {
     "away": shape({}, {}),
@@ -245,6 +246,8 @@ def mistakes(scenario: Scenario) -> Iterator[str]:
             yield f"line {number}: shard {step['shard']} is not one of {own}"
         if "expect" in step:
             yield from (f"line {number}: {mistake}" for mistake in misplaced(step, count, own))
+        if "when" in step and step["when"] not in ("synced", *named):
+            yield f"line {number}: no call before this is named {step['when']!r}"
         if "as" in step:
             named.add(step["as"])
         if "delivery" in step and step["delivery"] not in named:

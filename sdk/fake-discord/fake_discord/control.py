@@ -22,6 +22,7 @@ class Control:
         app.router.add_get("/control/world", self._show_world)
         app.router.add_post("/control/world", self._load_world)
         app.router.add_post("/control/emit", self._emit)
+        app.router.add_post("/control/change", self._change)
         app.router.add_post("/control/drop", self._drop)
         app.router.add_post("/control/reconnect", self._reconnect)
         app.router.add_post("/control/invalid_session", self._invalid_session)
@@ -57,6 +58,14 @@ class Control:
             return response({"delivered": await self.fake.emit(body["type"], body.get("data") or {})})
         except (ValueError, KeyError) as error:
             return refused(error)
+
+    async def _change(self, request: web.Request) -> web.Response:
+        body = await self._body(request)
+        try:
+            self.fake.change(body["type"], body.get("data") or {})
+        except (ValueError, KeyError) as error:
+            return refused(error)
+        return response({})
 
     async def _drop(self, request: web.Request) -> web.Response:
         body = await self._body(request)

@@ -92,6 +92,10 @@ class FakeDiscord:
 
     # Changes of the world
 
+    def change(self, kind: str, data: Json) -> None:
+        """Changes the world like `emit`, but no bot is told: what happens during an outage, or an event that got lost."""
+        self.world.apply(kind, data)
+
     async def emit(self, kind: str, data: Json) -> int:
         """Changes the world, and tells the sessions that get such an event; how many of them are connected."""
         guild, event = self.world.apply(kind, data)
@@ -120,11 +124,13 @@ class FakeDiscord:
         return [one for one in list(self.connections) if shard is None or one.shard == shard]
 
     async def drop(self, shard: int | None = None, code: int | None = None, forget: bool = False) -> int:
-        """Closes connections; without a code TCP is cut. `forget`: their sessions cannot be resumed."""
+        """Closes connections; without a code TCP is cut. `forget`: no session can be resumed, not even one whose client is
+        away."""
         chosen = self._chosen(shard)
+        if forget:
+            for session in [one for one in self.sessions.values() if shard is None or one.shard == shard]:
+                del self.sessions[session.id]
         for connection in chosen:
-            if forget and connection.session is not None:
-                self.sessions.pop(connection.session.id, None)
             await connection.close(code)
         return len(chosen)
 

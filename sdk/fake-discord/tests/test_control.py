@@ -51,6 +51,9 @@ async def test_everything_can_be_done_over_http(start: Start, http: aiohttp.Clie
         assert await told.ok("POST", "emit", {"type": "GUILD_UPDATE", "data": {"id": str(G1), "name": "Told"}}) == {"delivered": 1}
         assert (await gateway.event("GUILD_UPDATE"))["name"] == "Told"
         assert (await told.ok("GET", "world"))["guilds"][0]["name"] == "Told"
+        assert await told.ok("POST", "change", {"type": "GUILD_UPDATE", "data": {"id": str(G1), "name": "Untold"}}) == {}
+        assert (await told.ok("GET", "world"))["guilds"][0]["name"] == "Untold"
+        assert (await told.call("POST", "change", {"data": {}}))[0] == 400
         assert await told.ok("POST", "acknowledge", {"on": False}) == {"on": False}
         assert await told.ok("POST", "reconnect", {"shard": 0}) == {"sent": 1}
         assert await told.ok("POST", "reconnect", {"shard": 1}) == {"sent": 0}

@@ -132,6 +132,20 @@ async def test_a_dropped_session_can_be_forgotten(start: Start) -> None:
         assert (await other.next())["op"] == 9
 
 
+async def test_a_session_that_waits_for_its_resume_can_be_forgotten(start: Start) -> None:
+    fake = await start()
+    async with connected(fake) as gateway:
+        await begin(gateway)
+        await fake.drop()
+        await gateway.closed()
+    assert await fake.drop(shard=1, forget=True) == 0
+    assert fake.stats()["sessions"] == 1, "it belongs to another shard"
+    assert await fake.drop(forget=True) == 0
+    async with connected(fake) as other:
+        await other.resume(gateway.session, gateway.sequence)
+        assert (await other.next())["op"] == 9
+
+
 async def test_a_zombie_says_nothing_and_keeps_everything_for_a_resume(start: Start) -> None:
     fake = await start()
     async with connected(fake) as gateway:

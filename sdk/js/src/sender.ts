@@ -127,7 +127,8 @@ export class Sender {
   #run(): Promise<void> {
     this.#running ??= this.#steps().finally(() => {
       this.#running = null;
-      const next = this.#isClosing ? null : this.#parts.marks.nextCount();
+      // A listener of `synced`, or of a delivery, may have called something after the last look.
+      const next = this.hasLeft || this.#isDoubtful ? 0 : this.#parts.marks.nextCount();
       if (next !== null) this.wake(next);
     });
     return this.#running;

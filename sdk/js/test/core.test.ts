@@ -41,6 +41,22 @@ test("more refused subscriptions than are remembered: each is tried once, and th
   assert.equal(log.count("more than 50 subscriptions are refused"), 1);
 });
 
+test("what a bot calls shortly after a delivery is sent, however short that is", async () => {
+  const client = new FakeClient(1);
+  const { companion, service, pass } = world(client);
+  client.ready();
+  await pass(1_000);
+  for (let turns = 0; turns < 20; turns += 1) {
+    void companion.feedback(entry(turns)).then(async () => {
+      for (let turn = 0; turn < turns; turn += 1) await undefined;
+      void companion.feedback(entry(100 + turns));
+    });
+    await pass(1_000);
+    await pass(1_000);
+    assert.ok(service.feedback.has(`f${100 + turns}`), `${turns} turns later`);
+  }
+});
+
 test("an hour without the service: bounded, quiet, and everything is there afterwards", async () => {
   const client = new FakeClient(300);
   const { companion, service, wire, log, clock, pass } = world(client, { limits: { changes: 100, feedback: 20 } });

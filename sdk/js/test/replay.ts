@@ -168,6 +168,9 @@ export class Replay {
   readonly #log: { level: string; message: string }[] = [];
   #events: { event: string; message: string }[] = [];
   readonly #deliveries = new Map<string, Delivery | "pending">();
+  readonly #results = new Map<string, Promise<Delivery>>();
+  /** Calls that the next `synced` makes. */
+  readonly #whenSynced: Json[] = [];
   #isClosed = false;
 
   constructor({ world = {}, callbacks = {}, limits = {}, heartbeats }: Json) {
@@ -175,7 +178,10 @@ export class Replay {
     this.#service = new ScriptedService(heartbeats !== "expected");
     const write = (level: string) => (message: string) => void this.#log.push({ level, message });
     const status = new Status({ info: write("info"), warn: write("warn"), error: write("error") });
-    status.on("synced", () => this.#events.push({ event: "synced", message: "" }));
+    status.on("synced", () => {
+      this.#events.push({ event: "synced", message: "" });
+      for (const step of this.#whenSynced.splice(0)) this.#make(step);
+    });
     status.on("error", ({ message }) => this.#events.push({ event: "error", message }));
     const handlers: Handlers = {};
     for (const [name, value] of Object.entries(callbacks)) this.#configure(handlers, name, value as Json);
@@ -274,6 +280,13 @@ export class Replay {
   }
 
   #call(step: Json): void {
+    const { when } = step;
+    if (when === undefined) this.#make(step);
+    else if (when === "synced") this.#whenSynced.push(step);
+    else void this.#results.get(when)?.then(() => this.#make(step));
+  }
+
+  #make(step: Json): void {
     const core = this.#core;
     const { call, guild, entry, id } = step;
     if (call === "changed") return guild === undefined ? core.allChanged() : core.changed(guild);
@@ -283,6 +296,7 @@ export class Replay {
     assert.ok(call === "feedback" || call === "feedback_gone", "an unknown call");
     this.#deliveries.set(step["as"], "pending");
     const result = call === "feedback" ? core.feedback(entry) : core.feedbackGone(id);
+    this.#results.set(step["as"], result);
     void result.then((delivery) => this.#deliveries.set(step["as"], delivery));
   }
 

@@ -29,6 +29,8 @@ class LibrarySource:
         self._bot = bot
         self._perf_counter = perf_counter
         self._watched: tuple[aiohttp.ClientSession, aiohttp.TraceConfig] | None = None
+        self._outdated: set[int] = set()
+        """Guilds that had an outage in this session: the libraries keep the members from before it, with their old roles."""
         self.when_limited: Callable[[float], None] = lambda seconds: None
         """Called when Discord answers one of the bot's requests with 429, with the seconds to wait."""
 
@@ -102,7 +104,7 @@ class LibrarySource:
 
     def cached_members(self, guild: int) -> Iterable[Member] | None:
         found = self._bot.get_guild(guild)
-        if found is None or not self.has_members_intent() or not getattr(found, "chunked", False):
+        if found is None or guild in self._outdated or not self.has_members_intent() or not getattr(found, "chunked", False):
             return None
         flags = getattr(self._bot._connection, "member_cache_flags", None)
         if flags is not None and not getattr(flags, "joined", True):
@@ -110,6 +112,15 @@ class LibrarySource:
         # Members keep the IDs of deleted roles.
         existing = {role.id for role in found.roles}
         return ((member.id, existing.intersection(role_ids(member))) for member in tuple(found.members))
+
+    def cache_outdated(self, guild: int) -> None:
+        """Events about the guild's members were missed."""
+        if getattr(self._bot.get_guild(guild), "members", None):
+            self._outdated.add(guild)
+
+    def cache_emptied(self, guilds: Iterable[int]) -> None:
+        """A new session: the library starts again with these guilds."""
+        self._outdated.difference_update(guilds)
 
     async def member_page(self, guild: int, after: int) -> tuple[Sequence[Member], int | None]:
         self.watch_limits()
@@ -124,7 +135,6 @@ class LibrarySource:
             raise
         members = [(int(member["user"]["id"]), [int(role) for role in member["roles"]]) for member in page]
         return members, members[-1][0] if len(members) >= PAGE else None
-
 
     # Limits
 
@@ -288,7 +298,9 @@ class Listener:
     def _ready(self, data: Json) -> None:
         self._source.watch_limits()
         shard = int((data.get("shard") or [0])[0])
-        self._companion.hear("session", shard, [int(guild["id"]) for guild in data["guilds"]])
+        guilds = [int(guild["id"]) for guild in data["guilds"]]
+        self._source.cache_emptied(guilds)
+        self._companion.hear("session", shard, guilds)
 
     def _shard_ready(self, shard: int) -> None:
         self._companion.hear("ready", shard)
@@ -305,8 +317,13 @@ class Listener:
         self._companion.hear("guild_here", guild.id)
 
     def _guild_delete(self, data: Json) -> None:
-        if not data.get("unavailable"):
-            self._companion.hear("guild_gone", int(data["id"]))
+        guild = int(data["id"])
+        if data.get("unavailable"):
+            self._source.cache_outdated(guild)
+            self._companion.hear("guild_unavailable", guild)
+        else:
+            self._source.cache_emptied([guild])
+            self._companion.hear("guild_gone", guild)
 
     def _guild_update(self, before: Any, after: Any) -> None:
         old, new = source_guild(before), source_guild(after)

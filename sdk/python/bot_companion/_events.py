@@ -59,10 +59,14 @@ class Events:
         self._shards.guild_here(guild)
         self.mark(guild, WHOLE)
 
+    def guild_unavailable(self, guild: int) -> None:
+        """An outage: its members may change without an event."""
+        self._staff.forget(guild)
+
     def guild_gone(self, guild: int) -> None:
         """The bot was removed."""
         self._shards.guild_gone(guild)
-        self._staff.guild_gone(guild)
+        self._staff.forget(guild)
         self._callbacks.forget(guild)
         self._sender.refused.changed(guild)
         if self._shards.hears(guild):

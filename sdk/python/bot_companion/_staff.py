@@ -51,6 +51,8 @@ class Staff:
         self._retries: dict[int, asyncio.TimerHandle] = {}
         self._refused = False
         self._current: tuple[int, asyncio.Task[None]] | None = None
+        self._outdated = False
+        """A role was deleted during the listing, so members on earlier pages may seem to have it."""
         self._wake = asyncio.Event()
 
     def count(self) -> int:
@@ -141,12 +143,15 @@ class Staff:
 
     def role_gone(self, guild: int, role: int) -> None:
         """Removes a deleted role from everyone."""
+        if self._current is not None and self._current[0] == guild and role in self._granting(guild):
+            self._outdated = True
         known = self._known.get(guild)
         if known is not None:
             held = {user: tuple(one for one in roles if one != role) for user, roles in known.people.items()}
             known.people = {user: roles for user, roles in held.items() if roles}
 
-    def guild_gone(self, guild: int) -> None:
+    def forget(self, guild: int) -> None:
+        """The bot was removed, or the guild has an outage."""
         self._forget(lambda one: one == guild)
 
     def session(self, is_of_shard: Callable[[int], bool]) -> None:
@@ -213,8 +218,9 @@ class Staff:
                 roles = self._granting(guild) - {guild}
                 if not roles or self._source.guild(guild) is None:
                     return
+                self._outdated = False
                 people = await self._pages(guild, roles)
-                if self._granting(guild) - {guild} <= roles:
+                if not self._outdated and self._granting(guild) - {guild} <= roles:
                     break
             settle(people, roles, meanwhile)
             self._known[guild] = Known(roles, people, listed=True)

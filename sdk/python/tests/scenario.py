@@ -246,7 +246,9 @@ class Player:
             **self.callbacks.configured(),
         )
         self.events: list[tuple[str, str]] = []
-        self.companion.on("synced", lambda: self.events.append(("synced", "")))
+        self.when_synced: list[Json] = []
+        """Calls that the next `synced` makes."""
+        self.companion.on("synced", self._synced)
         self.companion.on("error", lambda message: self.events.append(("error", message)))
         self.deliveries: dict[str, Delivery] = {}
         self.closing: asyncio.Task[None] | None = None
@@ -257,6 +259,12 @@ class Player:
         self.loop.call_soon(self.companion.start)
         getattr(self, f"_{kind}")(step)
         self.loop.settle()
+
+    def _synced(self) -> None:
+        self.events.append(("synced", ""))
+        calls, self.when_synced = self.when_synced, []
+        for step in calls:
+            self._make_call(step)
 
     def _do(self, action: Callable[[], Any]) -> None:
         self.loop.call_soon(action)
@@ -283,10 +291,13 @@ class Player:
             return self._do(lambda: hear(what, guild))
         if what == "guild_unavailable":
             world.guilds[guild]["unavailable"] = True
-            return None
+            return self._do(lambda: hear(what, guild))
         if what == "role_changed":
             return self._do(lambda: hear(what, guild))
         if what == "role_gone":
+            people = world.guilds[guild]["people"]
+            held = {user: [role for role in roles if role != step["role"]] for user, roles in people.items()}
+            world.guilds[guild]["people"] = held
             return self._do(lambda: hear(what, guild, int(step["role"])))
         return self._member(what, guild, step)
 
@@ -314,21 +325,29 @@ class Player:
         self.world.set_listing(step["listing"], step.get("guild"))
 
     def _call(self, step: Json) -> None:
+        when = step.get("when")
+        if when == "synced":
+            self.when_synced.append(step)
+        elif when is not None:
+            self.loop.create_task(self._make_call_after(self.deliveries[when], step))
+        else:
+            self._do(lambda: self._make_call(step))
+
+    async def _make_call_after(self, delivery: Delivery, step: Json) -> None:
+        await delivery
+        self._make_call(step)
+
+    def _make_call(self, step: Json) -> None:
         what = step["call"]
         if what == "close":
             self.closing = self.loop.create_task(self.companion.close())
-        elif what == "changed":
-            guild = step.get("guild")
-            self._do(lambda: self.companion.changed(int(guild)) if guild is not None else self.companion.changed())
+        elif what == "changed" and "guild" in step:
+            self.companion.changed(int(step["guild"]))
         elif what in ("feedback", "feedback_gone"):
             argument = step["entry"] if what == "feedback" else step["id"]
-
-            def call() -> None:
-                self.deliveries[step.get("as", "")] = getattr(self.companion, what)(argument)
-
-            self._do(call)
+            self.deliveries[step.get("as", "")] = getattr(self.companion, what)(argument)
         else:
-            self._do(getattr(self.companion, what))
+            getattr(self.companion, what)()
 
     def _service(self, step: Json) -> None:
         if step["service"] == "away":

@@ -143,3 +143,31 @@ def test_guilds_left_between_two_sessions_are_gone(kind: Any) -> None:
                 await until(lambda: set(server.feed.guilds) == {G1, G2})
 
     asyncio.run(test())
+
+
+@pytest.mark.parametrize("chunk", [True, False])
+def test_roles_that_change_during_an_outage(chunk: bool) -> None:
+    async def test() -> None:
+        people = [{"user": {"id": "10"}, "roles": ["50"]}, {"user": {"id": "11"}, "roles": ["51"]}]
+        roles = [{"id": "50", "name": "Crew"}, {"id": "51", "name": "Pilot"}]
+        async with feed_server() as server, discord_with([guild(1, members=people, roles=roles)]) as fake:
+            bot = make(Bot, chunk_guilds_at_startup=chunk)
+            attach(bot, server.url, grants=lambda guild: {50: ["MOD"], 51: ["ADMIN"]})
+
+            def staff() -> Any:
+                return server.feed.guilds.get(G1, {}).get("staff")
+
+            async with running(bot, fake.world.token):
+                await until(lambda: staff() == {"10": ["50"], "11": ["51"]})
+                for _ in range(2):
+                    await fake.emit("GUILD_DELETE", {"id": G1, "unavailable": True})
+                    await until(lambda: bot.get_guild(int(G1)).unavailable)
+                    fake.change("GUILD_MEMBER_UPDATE", {"guild_id": G1, "user": {"id": "10"}, "roles": []})
+                    fake.change("GUILD_MEMBER_UPDATE", {"guild_id": G1, "user": {"id": "11"}, "roles": ["50", "51"]})
+                    fake.change("GUILD_ROLE_DELETE", {"guild_id": G1, "role_id": "51"})
+                    await fake.emit("GUILD_CREATE", {"id": G1})
+                    await until(lambda: staff() == {"11": ["50"]})
+                    await fake.emit("GUILD_MEMBER_UPDATE", {"guild_id": G1, "user": {"id": "10"}, "roles": ["50"]})
+                    await until(lambda: staff() == {"10": ["50"], "11": ["50"]})
+
+    asyncio.run(test())

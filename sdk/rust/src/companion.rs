@@ -7,6 +7,7 @@ use serde::Serialize;
 use tokio::sync::broadcast;
 
 use crate::builder::Builder;
+use crate::callbacks::Answers;
 use crate::core::{Core, Phase, State, has_work};
 use crate::feedback::{self, Delivery, Entry, PendingDelivery};
 use crate::marks::{GuildMark, Key, Mark};
@@ -73,7 +74,7 @@ impl Companion {
             BotEvent::GuildHere { guild } => core.mark_guild(guild, GuildMark::WHOLE),
             BotEvent::GuildGone { guild } => core.guild_gone(guild),
             // Its members may change without an event.
-            BotEvent::GuildUnavailable { guild } => core.lock().staff.forget(guild),
+            BotEvent::GuildUnavailable { guild } => core.lock().staff.forget_where(|one| one == guild),
             BotEvent::GuildChanged { guild } => core.mark_guild(guild, GuildMark::FIELDS),
             BotEvent::RoleChanged { guild } => core.mark_guild(guild, GuildMark::ASK),
             BotEvent::RoleGone { guild, role } => {
@@ -192,7 +193,7 @@ impl Core {
     fn guild_gone(&self, guild: u64) {
         let mut state = self.lock();
         state.snapshots.accept(guild);
-        state.staff.forget(guild);
+        state.staff.forget_where(|one| one == guild);
         state.answers.forget(guild);
         state.retries.remove(&guild);
         if state.snapshots.marks(guild) {
@@ -203,7 +204,9 @@ impl Core {
 
     fn member(&self, guild: u64, user: u64, roles: &[u64]) {
         let mut state = self.lock();
+        let grants = |answers: Answers| !answers.granting_roles(guild).is_empty();
         let is_news = state.staff.member(guild, user, roles, self.clock.now());
+        let is_news = is_news.unwrap_or_else(|| state.answers.of(guild).is_some_and(grants));
         if is_news || state.marks.has_member_gone(guild, user) {
             let mark = Mark::Member { roles: roles.to_vec(), replaces_gone: false };
             self.mark(&mut state, Key::Member { guild, user }, mark);

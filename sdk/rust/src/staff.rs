@@ -31,6 +31,8 @@ struct Listing {
     /// What events have said since it began; `None` if the member left.
     meanwhile: HashMap<u64, Option<Vec<u64>>>,
     is_cancelled: bool,
+    /// A role was deleted, so members on earlier pages may seem to have it.
+    is_outdated: bool,
 }
 
 /// A member event from the last seconds.
@@ -68,7 +70,8 @@ impl Staff {
     /// listing.
     pub(crate) fn of(&mut self, guild: u64, roles: &[u64]) -> Option<Holders> {
         if roles.is_empty() {
-            self.forget(guild);
+            self.known.remove(&guild);
+            self.end_listings(|one| one == guild);
             return Some(Holders::new());
         }
         let known = self.known.entry(guild).or_insert_with(|| Known { roles: Vec::new(), holders: None });
@@ -111,10 +114,10 @@ impl Staff {
         Some(holders)
     }
 
-    /// A member event. Returns whether it has to be sent.
-    pub(crate) fn member(&mut self, guild: u64, user: u64, roles: &[u64], now: Duration) -> bool {
+    /// A member event. Returns whether it has to be sent; `None` if nothing is known about the guild.
+    pub(crate) fn member(&mut self, guild: u64, user: u64, roles: &[u64], now: Duration) -> Option<bool> {
         self.remember(guild, user, roles, now);
-        let Some(known) = self.known.get_mut(&guild) else { return false };
+        let known = self.known.get_mut(&guild)?;
         let held = granting(roles, &known.roles);
         if let Some(listing) = self.listing.as_mut().filter(|listing| listing.guild == guild) {
             listing.meanwhile.insert(user, Some(roles.to_vec()));
@@ -122,11 +125,11 @@ impl Staff {
         if let Some(holders) = &mut known.holders {
             let before = holders.get(&user).map_or(&[][..], Vec::as_slice);
             if before == held {
-                return false;
+                return Some(false);
             }
             hold(holders, user, held);
         }
-        true
+        Some(true)
     }
 
     /// A member has left.
@@ -143,6 +146,9 @@ impl Staff {
     /// A role was deleted. Returns whether it granted something.
     pub(crate) fn role_gone(&mut self, guild: u64, role: u64) -> bool {
         let Some(known) = self.known.get_mut(&guild).filter(|known| known.roles.contains(&role)) else { return false };
+        if let Some(listing) = self.listing.as_mut().filter(|listing| listing.guild == guild) {
+            listing.is_outdated = true;
+        }
         if let Some(holders) = &mut known.holders {
             holders.retain(|_, held| {
                 held.retain(|one| *one != role);
@@ -152,20 +158,15 @@ impl Staff {
         true
     }
 
-    /// The bot has left the guild.
-    pub(crate) fn forget(&mut self, guild: u64) {
-        self.known.remove(&guild);
-        self.queue.remove(&guild);
-        if let Some(listing) = self.listing.as_mut().filter(|listing| listing.guild == guild) {
-            listing.is_cancelled = true;
-        }
-    }
-
-    /// A new session: members may have changed without an event while the bot was offline.
+    /// The bot has left these guilds, or their members may have changed without an event: in an outage, or between two sessions.
     pub(crate) fn forget_where(&mut self, is_theirs: impl Fn(u64) -> bool) {
         self.known.retain(|guild, _| !is_theirs(*guild));
-        self.queue.retain(|guild, _| !is_theirs(*guild));
         self.recent.retain(|event| !is_theirs(event.guild));
+        self.end_listings(is_theirs);
+    }
+
+    fn end_listings(&mut self, is_theirs: impl Fn(u64) -> bool) {
+        self.queue.retain(|guild, _| !is_theirs(*guild));
         if let Some(listing) = self.listing.as_mut().filter(|listing| is_theirs(listing.guild)) {
             listing.is_cancelled = true;
         }
@@ -201,6 +202,7 @@ impl Staff {
             found: Holders::new(),
             meanwhile: HashMap::new(),
             is_cancelled: false,
+            is_outdated: false,
         });
         true
     }
@@ -219,15 +221,15 @@ impl Staff {
         Some(members.iter().map(|member| member.user).max().unwrap_or_default())
     }
 
-    /// The last page was added. Returns whether the staff is now known; if more roles began to grant something meanwhile, the
-    /// guild is listed again.
+    /// The last page was added. Returns whether the staff is now known; if more roles began to grant something meanwhile, or one
+    /// was deleted, the guild is listed again.
     pub(crate) fn end_listing(&mut self) -> bool {
         let Some(mut listing) = self.listing.take().filter(|listing| !listing.is_cancelled) else { return false };
         let Some(known) = self.known.get_mut(&listing.guild) else { return false };
         for (user, roles) in listing.meanwhile {
             hold(&mut listing.found, user, granting(&roles.unwrap_or_default(), &listing.roles));
         }
-        if known.roles.iter().any(|role| !listing.roles.contains(role)) {
+        if listing.is_outdated || known.roles.iter().any(|role| !listing.roles.contains(role)) {
             return false;
         }
         for held in listing.found.values_mut() {

@@ -39,6 +39,8 @@ struct Replay {
     notices: broadcast::Receiver<Notice>,
     untaken: Vec<Notice>,
     deliveries: HashMap<String, (PendingDelivery, Option<Delivery>)>,
+    /// Calls that are made when something else has happened.
+    later: Vec<Value>,
 }
 
 /// Replays the scenario; the error says which step went wrong.
@@ -93,18 +95,41 @@ impl Replay {
             notices,
             untaken: Vec::new(),
             deliveries: HashMap::new(),
+            later: Vec::new(),
         }
     }
 
     /// Runs everything that can run without the clock moving.
     fn settle(&mut self) {
         let waker = Waker::from(Arc::clone(&self.woken));
-        while self.woken.0.swap(false, Ordering::SeqCst) {
-            self.work.retain_mut(|work| work.as_mut().poll(&mut Context::from_waker(&waker)) == Poll::Pending);
+        loop {
+            while self.woken.0.swap(false, Ordering::SeqCst) {
+                self.work.retain_mut(|work| work.as_mut().poll(&mut Context::from_waker(&waker)) == Poll::Pending);
+            }
+            let mut is_synced = false;
+            while let Ok(notice) = self.notices.try_recv() {
+                is_synced |= matches!(notice, Notice::Synced);
+                self.untaken.push(notice);
+            }
+            let later = std::mem::take(&mut self.later);
+            let (due, later): (Vec<Value>, _) = later.into_iter().partition(|step| match step["when"].as_str() {
+                Some("synced") => is_synced,
+                other => self.is_delivered(other.unwrap()),
+            });
+            self.later = later;
+            if due.is_empty() {
+                return;
+            }
+            due.iter().for_each(|step| self.call(step));
         }
-        while let Ok(notice) = self.notices.try_recv() {
-            self.untaken.push(notice);
+    }
+
+    fn is_delivered(&mut self, name: &str) -> bool {
+        let (pending, known) = self.deliveries.get_mut(name).unwrap();
+        if known.is_none() {
+            *known = pending.now();
         }
+        known.is_some()
     }
 
     fn advance(&mut self, time: f64) {
@@ -128,6 +153,7 @@ impl Replay {
             "world" => self.world.change(&step["world"]),
             "callback" => self.callbacks[text("callback")].set(text("does"), step.get("value")),
             "listing" => self.world.set_listing(text("listing"), step.get("guild").map(id)),
+            "call" if step.get("when").is_some() => self.later.push(step.clone()),
             "call" => self.call(step),
             "service" => match text("service") {
                 "away" => self.service.set_away(true),
@@ -171,7 +197,11 @@ impl Replay {
             }
             "guild_changed" => BotEvent::GuildChanged { guild: self.world.change_guild(&step["guild"]) },
             "role_changed" => BotEvent::RoleChanged { guild },
-            "role_gone" => BotEvent::RoleGone { guild, role: id(&step["role"]) },
+            "role_gone" => {
+                let role = id(&step["role"]);
+                self.world.remove_role(guild, role);
+                BotEvent::RoleGone { guild, role }
+            }
             "member" => {
                 self.world.set_member(guild, user, Some(roles.clone()), 0);
                 BotEvent::MemberChanged { guild, user, roles }

@@ -170,6 +170,11 @@ impl World {
         });
     }
 
+    /// A role was deleted: nobody holds it any more.
+    pub fn remove_role(&self, guild: u64, role: u64) {
+        self.with_guild(guild, |guild| guild.people.values_mut().for_each(|held| held.retain(|one| *one != role)));
+    }
+
     pub fn set_listing(&self, how: &str, guild: Option<u64>) {
         self.listings.send_modify(|(general, by_guild)| {
             if let Some(guild) = guild {
