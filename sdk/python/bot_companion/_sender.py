@@ -62,6 +62,10 @@ class Sender:
         self._random = random
 
         self._next = 1
+        self._snapshot_number = 0
+        """The number of the last snapshot or list that was tried."""
+        self._has_gap = False
+        """The service has asked for a resync, and has no snapshot since: it expects a lower number than `next`."""
         self._batch: list[Line] = []
         """Numbered lines, starting at `next`, whose outcome isn't known."""
         self._doubtful = False
@@ -116,13 +120,23 @@ class Sender:
         self._wake.set()
 
     def subscriptions_changed(self) -> None:
-        if self._callbacks.has_subscriptions and self._shards.is_ready(0):
+        if self._callbacks.has_subscriptions and self._may_send_lists():
             self._subscriptions_stale = True
             self._wake.set()
 
     def team_changed(self) -> None:
-        if self._callbacks.has_team and self._shards.is_ready(0):
+        if self._callbacks.has_team and self._may_send_lists():
             self._team_stale = True
+            self._wake.set()
+
+    def _may_send_lists(self) -> bool:
+        """Subscriptions and team come from the process with shard 0."""
+        return self._shards.is_ready(0) and not self._shards.belongs_to_another(0)
+
+    def check_replaced(self) -> None:
+        """Asks whether the process that owns some of the shards is still there."""
+        if self._shards.any_replaced:
+            self._doubtful = True
             self._wake.set()
 
     def service_is_back(self) -> None:
@@ -274,8 +288,7 @@ class Sender:
     # Snapshots
 
     async def _send_snapshot(self, shard: int) -> None:
-        # Never 1: a service that lost everything expects 1, and has to find a gap in whatever comes after a snapshot.
-        number = max(self._next, 2)
+        number = self._number_snapshot()
         self._shards.begin(shard)
         self._marks.begin(self._shards.is_of(shard))
         snapshot = Snapshot(
@@ -288,6 +301,7 @@ class Sender:
                 f"/bot/shards/{self._shards.count}/{shard}/guilds",
                 snapshot.lines(),
                 number,
+                self._after(),
                 lambda answer: answer.status == 409 or (answer.status == 422 and (answer.line or 0) in range(1, len(snapshot.sent) + 1)),
             )
             acknowledged = answer.status == 200
@@ -298,19 +312,39 @@ class Sender:
         elif answer.status == 422:
             self._refuse_guild(snapshot.sent[(answer.line or 1) - 1], answer)
         else:
-            self._next = number
+            self._numbered(number)
             for mark in snapshot.covered:
                 self._marks.discard(mark)
             self._status.counters["snapshots"] += 1
             self._status.counters["lines_sent"] += len(snapshot.sent)
+            self._note_lost(answer)
             if not self._connected and self._shards.all_sent():
                 self._connected = True
                 self.when_connected()
 
+    def _number_snapshot(self) -> int:
+        """Above `next`, so that a service that loses it notices a gap in whatever comes after it; and above earlier tries, which may
+        still arrive."""
+        self._snapshot_number = max(self._next, self._snapshot_number) + 1
+        return self._snapshot_number
+
+    def _after(self) -> int | None:
+        """What the service expects, if it has lost nothing."""
+        return None if self._has_gap else self._next
+
+    def _numbered(self, number: int) -> None:
+        """The service has a snapshot or list with this number."""
+        self._next = number
+        self._has_gap = False
+
     def _overtaken(self, number: int, answer: Answer) -> None:
-        self._next = max(number, answer.next)
+        if answer.is_gap:
+            self._gap(number, answer)
+            return
+        moved = answer.next > self._next
+        self._next = max(self._next, answer.next)
         self._heartbeat.forget()
-        if self._next == number:
+        if not moved:
             raise Wait
 
     def _refuse_guild(self, guild: int, answer: Answer) -> None:
@@ -335,13 +369,14 @@ class Sender:
         if sent == self._subscriptions_sent or asked != self._resyncs:
             return
         while True:
-            number = max(self._next, 2)
+            number = self._number_snapshot()
             try:
                 answer = await self._channel.send(
                     "PUT",
                     "/bot/subscriptions",
                     [*sent, _lines.encode({"end": len(sent)})],
                     number,
+                    self._after(),
                     lambda answer: answer.status == 409 or (answer.status == 422 and (answer.line or 0) in range(1, len(sent) + 1)),
                 )
             except Failure:
@@ -359,7 +394,7 @@ class Sender:
             self._subscriptions_stale = True
             self._overtaken(number, answer)
         else:
-            self._next = number
+            self._numbered(number)
             self._status.counters["lines_sent"] += len(sent)
             if asked == self._resyncs:
                 self._subscriptions_sent = sent
@@ -390,16 +425,30 @@ class Sender:
 
     async def _probe(self) -> None:
         """Sends an events request without lines: the response says whether the service still has everything."""
-        answer = await self._channel.send("POST", "/bot/events", [], self._next, lambda answer: answer.status == 409)
+        answer = await self._channel.send("POST", "/bot/events", [], self._next, handles=lambda answer: answer.status == 409)
         self._doubtful = False
         if answer.status == 409:
             self._gap(self._next, answer)
         else:
             self._resyncs_in_a_row = 0
+            self._note_lost(answer)
+
+    def _note_lost(self, answer: Answer) -> None:
+        """Shards of this process may belong to one that started later, or be free again after that."""
+        count = self._shards.count
+        for shard in answer.shards("replaced", count):
+            self._shards.replaced(shard)
+            self._marks.drop(self._shards.is_of(shard))
+            if shard == 0:
+                self._subscriptions_stale = self._team_stale = False
+        for shard in answer.shards("free", count):
+            if self._shards.free(shard) and shard == 0:
+                self._forget_sent()
 
     def _gap(self, after: int, answer: Answer) -> None:
         """The service lacks events or a snapshot. The numbers up to `after` may have been used."""
-        self._next = max(after, answer.next) if self._shards.any_ready else answer.next
+        self._has_gap = self._shards.any_ready
+        self._next = max(after, answer.next) if self._has_gap else answer.next
         self.resync()
         self._resyncs_in_a_row += 1
         if self._resyncs_in_a_row > 1:
@@ -441,7 +490,7 @@ class Sender:
             "/bot/events",
             [line.text for line in batch],
             self._next,
-            lambda answer: answer.status in (409, 413, 422),
+            handles=lambda answer: answer.status in (409, 413, 422),
         )
         if answer.status == 409:
             self._batch = []
@@ -453,6 +502,7 @@ class Sender:
             self._halve(answer)
         else:
             self._acknowledged(batch)
+            self._note_lost(answer)
 
     def _acknowledged(self, batch: list[Line]) -> None:
         self._batch = []
