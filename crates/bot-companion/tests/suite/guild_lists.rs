@@ -183,6 +183,8 @@ async fn a_list_older_than_an_hour_is_never_shown_while_the_provider_fails() {
         (limited(40.0), 503, "idp_rate_limited"),
     ] {
         let (app, member) = member_in_a("").await;
+        // A read whose connection breaks is sent once more.
+        let sent = if matches!(fault, Fault::Refuse) { 2 } else { 1 };
         app.sandbox.fail(Endpoint::Guilds, fault);
         app.clock.advance(Duration::from_hours(1));
         assert_eq!(shown(&member).await, (only_a(), 3600), "an hour old it still serves");
@@ -191,7 +193,7 @@ async fn a_list_older_than_an_hour_is_never_shown_while_the_provider_fails() {
             let answer = member.get("/guilds").await;
             assert_eq!((answer.status, answer.error().as_str()), (status, error));
         }
-        assert_eq!(calls(&app), 2);
+        assert_eq!(calls(&app), 1 + sent);
     }
 }
 
@@ -256,8 +258,8 @@ async fn after_a_failure_the_provider_is_left_alone_for_15_seconds() {
 async fn a_failure_never_replaces_a_good_list() {
     let (app, member) = member_in_a("").await;
     app.clock.advance(11 * MINUTE);
-    let faults = [Fault::Nonsense, Fault::Truncated, Fault::Huge, Fault::Refuse];
-    for (made, fault) in (2..).zip(faults) {
+    // A read whose connection breaks is sent once more.
+    for (made, fault) in [(2, Fault::Nonsense), (3, Fault::Truncated), (4, Fault::Huge), (6, Fault::Refuse)] {
         app.sandbox.fail(Endpoint::Guilds, fault);
         app.clock.advance(15 * SECOND);
         assert_eq!(shown(&member).await.0, only_a());
