@@ -105,7 +105,7 @@ async fn what_needs_the_store_says_when_to_come_back() {
 }
 
 /// Waits until the public views contain the current data, without requesting any of them.
-async fn filled(app: &TestApp) {
+pub async fn filled(app: &TestApp) {
     let views = &app.app.views;
     eventually("the public views are filled", async || {
         // There are so few entries that any draw takes all of them.
