@@ -40,6 +40,8 @@ export class Service {
   feedback = new Map<string, Json>();
   team: Json[] = [];
   heartbeats: Json[] = [];
+  /** What the responses say about shards that belong to another process: `replaced`, `free`. */
+  owners: Json = {};
   membersGone: string[] = [];
   calls: Call[] = [];
   /** Checks a request first. If it returns a response, nothing is applied. */
@@ -94,7 +96,7 @@ export class Service {
     for (const line of fresh) this.#apply(line);
     const after = Math.max(next, first + call.lines.length);
     this.next.set(instance, after);
-    return { status: 200, data: { applied: fresh.length, ignored: 0, next: after } };
+    return { status: 200, data: { applied: fresh.length, ignored: 0, next: after, ...this.owners } };
   }
 
   #apply(line: Json): void {
