@@ -4,6 +4,8 @@ import type { Clock } from "./clock.js";
 import type { Limits } from "./limits.js";
 import type { Status } from "./status.js";
 
+export type ListName = "subscriptions" | "team";
+
 /** A list as it was sent. */
 export interface Listed {
   lines: string[];
@@ -17,7 +19,7 @@ export class Lists {
   readonly #clock: Clock;
   readonly #limits: Limits;
   readonly #status: Status;
-  readonly #wake: () => void;
+  readonly #retry: (list: ListName) => void;
   readonly #timers = new Map<string, () => void>();
   /** Subscriptions that the service refused: left out for as long as the callback returns them. */
   #refused = new Set<string>();
@@ -29,12 +31,12 @@ export class Lists {
   #sent = { subscriptions: "", team: "" };
   isStale = { subscriptions: false, team: false };
 
-  constructor(callbacks: Callbacks, clock: Clock, limits: Limits, status: Status, wake: () => void) {
+  constructor(callbacks: Callbacks, clock: Clock, limits: Limits, status: Status, retry: (list: ListName) => void) {
     this.#callbacks = callbacks;
     this.#clock = clock;
     this.#limits = limits;
     this.#status = status;
-    this.#wake = wake;
+    this.#retry = retry;
   }
 
   /** Calls both callbacks; each list is sent if it differs from the last acknowledged one. */
@@ -46,6 +48,11 @@ export class Lists {
   forget(): void {
     this.#sent = { subscriptions: "", team: "" };
     this.look();
+  }
+
+  /** Another process sends them. */
+  drop(): void {
+    this.isStale = { subscriptions: false, team: false };
   }
 
   /** Null if there is nothing to send. */
@@ -74,7 +81,7 @@ export class Lists {
     return print === this.#sent.team || print === this.#refusedTeam ? null : { lines, print };
   }
 
-  acknowledged(name: "subscriptions" | "team", print: string): void {
+  acknowledged(name: ListName, print: string): void {
     this.#sent[name] = print;
     if (name === "subscriptions") this.#status.forget("refused subscriptions");
   }
@@ -101,13 +108,9 @@ export class Lists {
     for (const cancel of this.#timers.values()) cancel();
   }
 
-  #again(name: "subscriptions" | "team"): void {
+  #again(name: ListName): void {
     this.#timers.get(name)?.();
-    const cancel = this.#clock.after(this.#limits.callbackRetry, () => {
-      this.isStale[name] = true;
-      this.#wake();
-    });
-    this.#timers.set(name, cancel);
+    this.#timers.set(name, this.#clock.after(this.#limits.callbackRetry, () => this.#retry(name)));
   }
 }
 
