@@ -182,7 +182,7 @@ impl Companion {
 
     fn make_stale(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.core.lock();
-        if self.core.is_open() && state.snapshots.is_ready(0) {
+        if self.core.is_open() && state.snapshots.may_send_lists() {
             change(&mut state);
             self.core.start_after(&mut state, Duration::ZERO);
         }
