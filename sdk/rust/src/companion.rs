@@ -146,7 +146,8 @@ impl Companion {
         self.core.reporter.notices()
     }
 
-    /// Sends what is waiting, for at most [`Limits::close_timeout`](crate::Limits::close_timeout). Nothing is sent afterwards.
+    /// Sends what is waiting and tells the service that this process is leaving, within
+    /// [`Limits::close_timeout`](crate::Limits::close_timeout). Nothing is sent afterwards.
     pub async fn close(&self) {
         let mut phase = self.core.phase.subscribe();
         self.core.phase.send_if_modified(|phase| {

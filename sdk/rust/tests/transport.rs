@@ -111,7 +111,7 @@ async fn snapshots_are_streamed_and_compressed() {
     assert!(heartbeat.body.starts_with(b"{"), "small bodies are not compressed");
     assert!(snapshot.head.starts_with("put /base/bot/shards/1/0/guilds"), "{}", snapshot.head);
     for header in
-        ["content-encoding: gzip", "feed-instance: rust-", "feed-sequence: 2", "content-type: application/x-ndjson"]
+        ["content-encoding: gzip", "feed-instance: rust-", "feed-sequence: 2", "feed-after: 1", "content-type: application/x-ndjson"]
     {
         assert!(snapshot.head.contains(header), "{header}: {}", snapshot.head);
     }
