@@ -158,7 +158,7 @@ pub struct Details {
     pub reason: Option<String>,
     /// Every rejected line; the first 1,000.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(required = false, nullable = false, max_items = 1000)]
+    #[schema(inline, required = false, nullable = false, max_items = 1000)]
     pub lines: Option<Vec<BadLine>>,
 }
 

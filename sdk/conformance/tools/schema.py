@@ -155,7 +155,7 @@ BOT: dict[str, Check] = {
     "guild_unavailable": shape({"guild": is_id}, {}),
     "role_changed": shape({"guild": is_id, "role": is_id}, {}),
     "role_gone": shape({"guild": is_id, "role": is_id}, {}),
-    "member": shape({"guild": is_id, "user": is_id, "roles": list_of(is_id)}, {}),
+    "member": shape({"guild": is_id, "user": is_id, "roles": list_of(is_id)}, {"fails": one_of(True)}),
     "limited": shape({"seconds": is_time}, {}),
     "member_joined": MEMBER,
     "member_gone": shape({"guild": is_id, "user": is_id}, {}),
@@ -195,12 +195,12 @@ NESTED = {"bot": BOT, "call": CALLS, "service": SERVICE}
 
 def is_callback_step(step: Json) -> bool:
     names = one_of(*CALLBACKS)
-    does = one_of("answer", "fail", "hang", "hang_in_iteration", "slip")
+    does = one_of("answer", "fail", "hang", "hang_in_iteration", "slip", "slow")
     value: Check = anything if step.get("does") == "slip" else CALLBACKS.get(str(step.get("callback")), is_flag)
     if not shape({"callback": names, "does": does}, {"value": value})(step):
         return False
     iterated = step["callback"] in ("subscriptions", "team")
-    return (step["does"] in ("answer", "slip")) == ("value" in step) and (iterated or step["does"] != "hang_in_iteration")
+    return (step["does"] in ("answer", "slip", "slow")) == ("value" in step) and (iterated or step["does"] != "hang_in_iteration")
 
 
 def is_expectation(step: Json) -> bool:

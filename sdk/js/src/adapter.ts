@@ -138,13 +138,7 @@ export class Adapter implements World {
 
   /** Starts listening to the client. */
   listen(core: Core): void {
-    const safely = (listener: Listener): Listener => (...args) => {
-      try {
-        listener(...args);
-      } catch (error) {
-        this.#status.fault(error);
-      }
-    };
+    const safely = (listener: Listener): Listener => (...args) => core.hear(guildNamedIn(args), () => listener(...args));
     const on = (event: string, listener: Listener): void => {
       const safe = safely(listener);
       this.#listeners.push(() => this.#client.off(event, safe));
@@ -222,6 +216,14 @@ export class Adapter implements World {
     const bits: unknown = this.#client.options.intents?.bitfield ?? this.#client.options.intents;
     return typeof bits !== "number" || (bits & intent) !== 0;
   }
+}
+
+/** The guild of a packet, or of the library's own object; null if there is none. */
+function guildNamedIn(args: unknown[]): string | null {
+  const packet = args[0] as Packet | null;
+  const about = (packet?.d ?? args.at(-1)) as { guild_id?: unknown; guild?: { id?: unknown }; id?: unknown } | null;
+  const guild = about?.guild_id ?? about?.guild?.id ?? about?.id;
+  return typeof guild === "string" && /^\d+$/.test(guild) ? guild : null;
 }
 
 function* membersOf(members: Iterable<MemberLike>): Generator<Member> {

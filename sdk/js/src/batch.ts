@@ -3,7 +3,7 @@ import type { Feedback, FeedbackLine } from "./feedback.js";
 import type { Guilds } from "./guilds.js";
 import type { Limits } from "./limits.js";
 import type { Lists } from "./lists.js";
-import type { Mark, Marks } from "./marks.js";
+import type { GuildMark, Mark, Marks, MemberMark } from "./marks.js";
 import type { Status } from "./status.js";
 
 interface Line {
@@ -30,8 +30,13 @@ export class Batches {
   readonly #clock: Clock;
   readonly #limits: Limits;
   readonly #status: Status;
+  readonly #missed: (guild: string) => void;
 
-  constructor(marks: Marks, feedback: Feedback, lists: Lists, guilds: Guilds, clock: Clock, limits: Limits, status: Status) {
+  /** `missed`: a change of this guild was lost to a bug. */
+  constructor(
+    marks: Marks, feedback: Feedback, lists: Lists, guilds: Guilds, clock: Clock, limits: Limits, status: Status, missed: (guild: string) => void,
+  ) {
+    this.#missed = missed;
     this.#marks = marks;
     this.#feedback = feedback;
     this.#lists = lists;
@@ -105,9 +110,10 @@ export class Batches {
 
   /** False if some no longer fit. */
   async #addChanges(filling: Filling, marks: Mark[]): Promise<boolean> {
-    const made = await Promise.all(marks.map((mark) => this.#linesOf(mark)));
-    for (const [index, lines] of made.entries()) {
-      if (filling.addAll(lines)) continue;
+    const made = await Promise.all(marks.map((mark) => ("user" in mark ? mark : this.#guildLines(mark))));
+    for (const [index, one] of made.entries()) {
+      // A member's line is made only now: the guild's own line before it may have brought other grants.
+      if (filling.addAll(Array.isArray(one) ? one : [this.#memberLine(one)])) continue;
       this.#marks.putBack(marks.slice(index));
       return false;
     }
@@ -126,12 +132,19 @@ export class Batches {
     return true;
   }
 
-  async #linesOf(mark: Mark): Promise<Line[]> {
-    const { guild } = mark;
-    if (!("user" in mark)) return (await this.#guilds.eventLines(mark)).map((line) => lineOf(line, `guild ${guild}`));
-    const { user, roles } = mark;
-    const line = roles === null ? { type: "member_gone", guild, user } : { type: "member", guild, user, roles };
-    return [lineOf(line, `${line.type} ${user} of guild ${guild}`)];
+  async #guildLines(mark: GuildMark): Promise<Line[]> {
+    try {
+      return (await this.#guilds.eventLines(mark)).map((line) => lineOf(line, `guild ${mark.guild}`));
+    } catch (error) {
+      this.#status.fault(error);
+      this.#missed(mark.guild);
+      return [];
+    }
+  }
+
+  #memberLine({ guild, user, roles }: MemberMark): Line {
+    const line = roles === null ? { type: "member_gone", guild, user } : { type: "member", guild, user, roles: this.#guilds.granting(guild, roles) };
+    return lineOf(line, `${line.type} ${user} of guild ${guild}`);
   }
 }
 

@@ -60,6 +60,9 @@ export class Core {
   #cancelRefresh = (): void => {};
   #wasReady = false;
   #wasSynced = false;
+  /** Guilds with an event that was lost to a bug, to be sent with the next refresh; null stands for all. */
+  #missed = new Set<string | null>();
+  #hasSentAgain = false;
   #isClosing = false;
   #isClosed = false;
 
@@ -84,7 +87,7 @@ export class Core {
     const guilds = new Guilds(this.#roster, this.#callbacks, this.#staff, this.#marks);
     this.#snapshots = new Snapshots(world, this.#roster, guilds, clock, limits, status);
     this.#heartbeat = new Heartbeat(world, this.#calls, clock, limits, status, instance, () => this.#sender.introduced());
-    const batches = new Batches(this.#marks, this.#feedback, this.#lists, guilds, clock, limits, status);
+    const batches = new Batches(this.#marks, this.#feedback, this.#lists, guilds, clock, limits, status, (guild) => this.#miss(guild));
     const parts = {
       marks: this.#marks, snapshots: this.#snapshots, lists: this.#lists, feedback: this.#feedback, batches, heartbeat: this.#heartbeat,
       calls: this.#calls,
@@ -99,6 +102,16 @@ export class Core {
   }
 
   // --- events from the bot
+
+  /** Handles an event of this guild, or of an unknown one. It never throws. */
+  hear(guild: string | null, handle: () => void): void {
+    try {
+      handle();
+    } catch (error) {
+      this.#status.fault(error);
+      this.#miss(guild);
+    }
+  }
 
   /** A new session (READY), and the guilds that Discord listed: earlier events may have been missed. */
   session(shard: number, guilds: Iterable<string> | null): void {
@@ -135,7 +148,7 @@ export class Core {
     this.#roster.gone(guild);
     this.#callbacks.forget(guild);
     this.#staff.forget(guild);
-    this.#listings.forget(guild);
+    this.#listings.forget((one) => one === guild);
     this.#mark(guild, "gone");
   }
 
@@ -143,7 +156,7 @@ export class Core {
   guildUnavailable(guild: string): void {
     this.#roster.here(guild);
     this.#staff.doubt((one) => one === guild);
-    this.#listings.forget(guild);
+    this.#listings.forget((one) => one === guild);
   }
 
   /** Its own fields have changed. */
@@ -162,10 +175,11 @@ export class Core {
 
   member(guild: string, user: string, roles: Iterable<string>): void {
     if (this.#isClosing) return;
-    const { granting, isNews } = this.#staff.member(guild, user, roles);
+    const all = [...roles];
+    const isNews = this.#staff.member(guild, user, all);
     // Replaces whatever is waiting for the same member, even with something that the service already knows.
     const isMarked = isNews && this.#snapshots.marks(guild);
-    if (isMarked || this.#marks.hasMember(guild, user)) this.#marked(this.#marks.member(guild, user, granting));
+    if (isMarked || this.#marks.hasMember(guild, user)) this.#marked(this.#marks.member(guild, user, all));
   }
 
   memberJoined(guild: string, user: string, roles: Iterable<string>): void {
@@ -300,7 +314,33 @@ export class Core {
   #refresh(): void {
     this.#cancelRefresh = this.#clock.after(this.#limits.refreshInterval, () => this.#refresh());
     if (this.#snapshots.isReady(0)) this.#lists.look();
+    this.#hasSentAgain = false;
+    if (this.#missed.size > 0) this.#sendMissed();
     this.#sender.doubt();
+  }
+
+  /**
+   * An event was lost to a bug: the guild's shard is sent again, or every shard. The first time, that happens immediately,
+   * and then only with each refresh, because the bug may hit every event.
+   */
+  #miss(guild: string | null): void {
+    if (this.#isClosing) return;
+    this.#missed.add(guild);
+    if (!this.#hasSentAgain) this.#sendMissed();
+  }
+
+  #sendMissed(): void {
+    const missed = this.#missed;
+    this.#missed = new Set();
+    this.#hasSentAgain = true;
+    const isMissed = (guild: string): boolean => missed.has(null) || missed.has(guild);
+    this.#staff.doubt(isMissed);
+    this.#listings.forget(isMissed);
+    for (const shard of this.#snapshots.ready) {
+      const isOfShard = this.#snapshots.isOf(shard);
+      if ([...missed].some((guild) => guild === null || isOfShard(guild))) this.#snapshots.setStale(shard);
+    }
+    this.#sender.wake(0);
   }
 
   #checkCount(): void {

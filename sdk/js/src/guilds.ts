@@ -51,6 +51,11 @@ export class Guilds {
     return { ...describe(guild), setup: facts.setup, linked: facts.linked };
   }
 
+  /** Which of these roles grant something. */
+  granting(guild: string, roles: Iterable<string>): string[] {
+    return this.#staff.granting(guild, roles);
+  }
+
   async #eventLine({ guild, whole, fields, ask }: GuildMark): Promise<object | null> {
     if (!this.#there(guild)) return null;
     if (whole || ask) {

@@ -54,15 +54,18 @@ export class Listings {
   /** A new session: a refused listing may be allowed now, and these guilds' listings are forgotten. */
   newSession(isOfShard: (guild: string) => boolean): void {
     this.#isBlocked = false;
-    for (const guild of [...this.#queue, ...this.#failed.keys()]) if (isOfShard(guild)) this.forget(guild);
-    if (this.#underWay && isOfShard(this.#underWay.guild)) this.#underWay.abort.abort();
+    this.forget(isOfShard);
   }
 
-  forget(guild: string): void {
-    this.#queue.delete(guild);
-    this.#failed.get(guild)?.cancel();
-    this.#failed.delete(guild);
-    if (this.#underWay?.guild === guild) this.#underWay.abort.abort();
+  forget(isForgotten: (guild: string) => boolean): void {
+    for (const guild of [...this.#queue, ...this.#failed.keys()].filter(isForgotten)) {
+      this.#queue.delete(guild);
+      this.#failed.get(guild)?.cancel();
+      this.#failed.delete(guild);
+    }
+    if (!this.#underWay || !isForgotten(this.#underWay.guild)) return;
+    this.#underWay.abort.abort();
+    this.#underWay = null;
   }
 
   close(): void {
@@ -107,7 +110,7 @@ export class Listings {
       if (!abort.signal.aborted) this.#fail(guild, error);
       return;
     } finally {
-      this.#underWay = null;
+      if (this.#underWay?.abort === abort) this.#underWay = null;
       // Stops waiting for a page that took too long.
       abort.abort();
     }

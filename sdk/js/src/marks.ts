@@ -14,7 +14,7 @@ export interface GuildMark {
   ask: boolean;
 }
 
-/** A member with these granting roles, or who has left (null). */
+/** A member with these roles, or who has left (null). All roles, because what they grant may change until it is sent. */
 export interface MemberMark {
   guild: string;
   user: string;
@@ -91,6 +91,7 @@ export class Marks {
       const key = "user" in mark ? `${mark.guild}/${mark.user}` : mark.guild;
       const newer = this.#marks.get(key);
       if (!newer) merged.set(key, mark);
+      else if ("user" in mark && "user" in newer) newer.isKept ||= mark.isKept;
       else if (!("user" in mark) && !("user" in newer) && !newer.gone) {
         const { gone, whole, fields, ask } = mark;
         Object.assign(newer, { gone, whole: newer.whole || whole, fields: newer.fields || fields, ask: newer.ask || ask });

@@ -143,6 +143,7 @@ export class Sender {
         wait = await step;
       } catch (error) {
         this.#status.fault(error);
+        this.resync();
         wait = this.#failures.next();
       }
       if (wait === 0) continue;

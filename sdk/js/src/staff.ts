@@ -105,14 +105,17 @@ export class Staff {
     return Object.fromEntries([...staff.known].slice(0, MOST_STAFF));
   }
 
-  /** The granting roles of a member, and whether they are new: they differ from what is known, or nothing is known. */
-  member(guild: string, user: string, roles: Iterable<string>): { granting: string[]; isNews: boolean } {
+  /** A member has these roles. Returns whether that is new: it differs from what is known, or nothing is known. */
+  member(guild: string, user: string, roles: string[]): boolean {
     const staff = this.#guilds.get(guild);
-    if (!staff || staff.roles.size === 0) return { granting: [], isNews: false };
-    const all = [...roles];
-    staff.survey?.heard(user, all);
-    const granting = grantingOf(all, staff.roles);
-    return { granting, isNews: staff.known === null || isChange(staff.known, user, granting) };
+    if (!staff || staff.roles.size === 0) return false;
+    staff.survey?.heard(user, roles);
+    return staff.known === null || isChange(staff.known, user, grantingOf(roles, staff.roles));
+  }
+
+  /** Which of these roles grant something, in ascending order. */
+  granting(guild: string, roles: Iterable<string>): string[] {
+    return grantingOf(roles, this.#guilds.get(guild)?.roles ?? new Set());
   }
 
   /** Whether the guild has granting roles but it isn't known who has them. */

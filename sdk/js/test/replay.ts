@@ -222,6 +222,7 @@ export class Replay {
       if (does === "fail") throw new Error("the database is down");
       if (does === "slip") return given;
       if (does === "hang") return new Promise(() => {});
+      if (does === "slow") return new Promise((resolve) => void this.#clock.after(1_000, () => resolve(answer(given))));
       if (does === "hang_in_iteration") return hanging((given as unknown as Json[] | undefined)?.[0] ?? {});
       return answer(given);
     };
@@ -230,7 +231,7 @@ export class Replay {
     else handlers[name as "setup"] = (guild) => act((all) => all[guild] ?? false);
   }
 
-  #bot({ bot, shard, guild, user, role, roles, guilds, seconds }: Json): void {
+  #bot({ bot, shard, guild, user, role, roles, guilds, seconds, fails }: Json): void {
     const core = this.#core;
     const people = this.#world.guilds.get(guild)?.people;
     switch (bot) {
@@ -260,7 +261,7 @@ export class Replay {
         return core.roleGone(guild, role);
       case "member":
         if (people) people[user] = roles;
-        return core.member(guild, user, roles);
+        return core.hear(guild, () => core.member(guild, user, fails ? failing() : roles));
       case "member_joined":
         if (people) people[user] = roles ?? [];
         this.#count(guild, 1);
@@ -351,6 +352,10 @@ function reply(pending: Pending, lines: number, answer: Json | string | undefine
 
 function summary({ request, lines }: Pending): { request: string; lines: string[] } {
   return { request: `${request.method} ${request.path} ${request.headers["feed-sequence"] ?? ""}`, lines };
+}
+
+function* failing(): Generator<string> {
+  throw new Error("a handler fails");
 }
 
 async function* hanging(entry: Json): AsyncGenerator<Json> {

@@ -251,7 +251,7 @@ class Listener:
 
         def parser(data: Any) -> Any:
             result = original(data)
-            self._guarded(event, lambda: handler(data))
+            self._guarded(event, data, lambda: handler(data))
             return result
 
         parsers[event] = parser
@@ -276,7 +276,7 @@ class Listener:
         def dispatch(event: str, *args: Any, **keywords: Any) -> Any:
             handler = handlers.get(event)
             if handler is not None:
-                self._guarded(event, lambda: handler(*args))
+                self._guarded(event, args, lambda: handler(*args))
             return original(event, *args, **keywords)
 
         connection.dispatch = dispatch
@@ -287,11 +287,11 @@ class Listener:
 
         self._undo.append(undo)
 
-    def _guarded(self, event: str, action: Callable[[], None]) -> None:
+    def _guarded(self, event: str, about: Any, action: Callable[[], None]) -> None:
         try:
             action()
         except Exception as error:
-            self._companion.log.fault(f"event {event}", error)
+            self._companion.missed(f"event {event}", guild_named_in(about), error)
 
     # Shards
 
@@ -349,6 +349,14 @@ class Listener:
         # For the bot itself, there is GUILD_DELETE.
         if user != getattr(getattr(self._bot, "user", None), "id", None):
             self._companion.hear("member_gone", int(data["guild_id"]), user)
+
+
+def guild_named_in(about: Any) -> int | None:
+    """The guild of an event from the gateway, or among the arguments of a dispatched one; `None` if there is none."""
+    try:
+        return int(about[-1].id if isinstance(about, tuple) else about.get("guild_id") or about["id"])
+    except Exception:
+        return None
 
 
 def member_of(data: Json) -> tuple[int, int, list[int]]:

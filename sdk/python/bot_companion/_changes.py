@@ -3,65 +3,58 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Iterator
 from contextlib import aclosing
 
 from . import _lines
-from ._callbacks import in_order
+from ._callbacks import Callbacks, in_order
 from ._guilds import Guilds
-from ._marks import GuildMark, Mark, Marks
+from ._marks import GuildMark, Mark, Marks, MemberMark
 from ._snapshots import Shards
 
 
 class Changes:
-    def __init__(self, marks: Marks, shards: Shards, guilds: Guilds, at_once: int) -> None:
+    def __init__(self, marks: Marks, shards: Shards, guilds: Guilds, callbacks: Callbacks) -> None:
         self._marks = marks
         self._shards = shards
         self._guilds = guilds
-        self._at_once = at_once
-        self._made: deque[bytes] = deque()
-        """Lines that did not fit into the last batch."""
-        self._cleared = 0
-
-    def __len__(self) -> int:
-        """How many lines have been built and are waiting."""
-        return len(self._made)
-
-    def clear(self) -> None:
-        """Drops all built lines, including those being built."""
-        self._made.clear()
-        self._cleared += 1
+        self._callbacks = callbacks
 
     async def take(self, lines: int, size: int, others: bool) -> list[bytes]:
-        """The lines of the first changes, as many as fit; at least one, unless the batch already has lines."""
-        await self._make(lines, size)
-        fitting: list[bytes] = []
-        while self._made and len(fitting) < lines:
-            if (fitting or others) and len(self._made[0]) > size:
-                break
-            size -= len(self._made[0])
-            fitting.append(self._made.popleft())
-        return fitting
-
-    async def _make(self, lines: int, size: int) -> None:
+        """The lines of the first changes, as many as fit; those of at least one, unless the batch already has lines. Marks whose lines
+        don't fit go back, so that a snapshot replaces them too."""
         self._marks.ripen(asyncio.get_running_loop().time())
-        started, made_bytes = self._cleared, sum(map(len, self._made))
+        taken: list[Mark] = []
+        fitting: list[bytes] = []
+        done = 0
 
         def marks() -> Iterator[Mark]:
-            while len(self._made) < lines and made_bytes < size and (mark := self._marks.take()) is not None:
+            while len(taken) < lines and (mark := self._marks.take()) is not None:
+                taken.append(mark)
                 yield mark
 
-        async with aclosing(in_order(marks(), self._lines_of, self._at_once)) as making:
-            async for made in making:
-                if started != self._cleared:
-                    return
-                self._made.extend(made)
-                made_bytes += sum(map(len, made))
+        try:
+            async with aclosing(in_order(marks(), self._made_of, self._callbacks.at_once)) as making:
+                async for made in making:
+                    found = [self._member_line(made)] if isinstance(made, MemberMark) else made
+                    length = sum(map(len, found))
+                    if (fitting or others) and found and (len(fitting) + len(found) > lines or length > size):
+                        break
+                    fitting += found
+                    size -= length
+                    done += 1
+        finally:
+            self._marks.put_back(taken[done:], self._shards.hears)
+        return fitting
 
-    async def _lines_of(self, mark: Mark) -> list[bytes]:
-        if isinstance(mark, GuildMark):
-            if mark.what and not self._shards.is_here(mark.guild):
-                mark = GuildMark(mark.guild, gone=mark.gone)
-            return await self._guilds.event_lines(mark)
-        return [_lines.member(mark.guild, mark.user, mark.roles)]
+    async def _made_of(self, mark: Mark) -> list[bytes] | MemberMark:
+        if isinstance(mark, MemberMark):
+            return mark
+        if mark.what and not self._shards.is_here(mark.guild):
+            mark = GuildMark(mark.guild, gone=mark.gone)
+        return await self._guilds.event_lines(mark)
+
+    def _member_line(self, mark: MemberMark) -> bytes:
+        # Made only when it's its turn: the guild's own line before it may have brought other grants.
+        granting = self._callbacks.granting(mark.guild) - {mark.guild}
+        return _lines.member(mark.guild, mark.user, None if mark.roles is None else tuple(sorted(granting.intersection(mark.roles))))

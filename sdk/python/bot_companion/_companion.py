@@ -84,6 +84,8 @@ class Companion:
         channel.when_back = sender.service_is_back
         heartbeat.when_sent = sender.check_replaced
         sender.when_connected = self._connected
+        sender.when_refreshed = self._events.refresh
+        guilds.when_missed = self._events.missed
 
         self._loop: asyncio.AbstractEventLoop | None = None
         """The bot's event loop, once it is known."""
@@ -200,7 +202,14 @@ class Companion:
 
     def hear(self, event: str, *args: Any) -> None:
         """An event from the library: the name of an `Events` method, and its arguments."""
-        self._hear(event, lambda: getattr(self._events, event)(*args))
+        guild = None if event in ("session", "ready", "limited") else args[0]
+        self._hear(event, lambda: getattr(self._events, event)(*args), guild)
+
+    def missed(self, what: str, guild: int | None, error: Exception) -> None:
+        """An event of this guild, or of an unknown one, was lost to a bug."""
+        self._status.fault(what, error)
+        if self._closing is None and self._transport is not None:
+            self._events.missed(guild)
 
     def is_ready(self, shard: int) -> bool:
         return self._shards.is_ready(shard)
@@ -213,14 +222,14 @@ class Companion:
             self._hear(what, action)
         # Otherwise the bot hasn't started yet, and its first snapshot will include this.
 
-    def _hear(self, what: str, action: Callable[[], None]) -> None:
+    def _hear(self, what: str, action: Callable[[], None], guild: int | None = None) -> None:
         if self._closing is not None or self._transport is None:
             return
         try:
             self.start()
             action()
         except Exception as error:
-            self._status.fault(what, error)
+            self.missed(what, guild, error)
 
     def _listed(self, guild: int) -> None:
         self._events.mark(guild, WHOLE)

@@ -25,6 +25,31 @@ class Events:
         self._budget = budget
         self._heartbeat = heartbeat
         self._sender = sender
+        self._missed: set[int | None] = set()
+        """Guilds with an event that was lost to a bug, to be sent with the next refresh; `None` stands for all."""
+        self._has_sent_again = False
+
+    # Bugs
+
+    def missed(self, guild: int | None) -> None:
+        """An event was lost to a bug: the guild's shard is sent again, or every shard. The first time, that happens immediately, and
+        then only with each refresh, because the bug may hit every event."""
+        self._missed.add(guild)
+        if not self._has_sent_again:
+            self._send_missed()
+
+    def refresh(self) -> None:
+        self._has_sent_again = False
+        if self._missed:
+            self._send_missed()
+
+    def _send_missed(self) -> None:
+        missed, self._missed, self._has_sent_again = self._missed, set(), True
+        is_all = None in missed
+        shards = {self._shards.shard_of(guild) for guild in missed if guild is not None}
+        self._staff.forget(lambda guild: is_all or guild in missed)
+        self._shards.make_stale(lambda shard: is_all or shard in shards)
+        self._sender.later()
 
     # Shards
 
@@ -61,12 +86,12 @@ class Events:
 
     def guild_unavailable(self, guild: int) -> None:
         """An outage: its members may change without an event."""
-        self._staff.forget(guild)
+        self._staff.forget(lambda one: one == guild)
 
     def guild_gone(self, guild: int) -> None:
         """The bot was removed."""
         self._shards.guild_gone(guild)
-        self._staff.forget(guild)
+        self._staff.forget(lambda one: one == guild)
         self._callbacks.forget(guild)
         self._sender.refused.changed(guild)
         if self._shards.hears(guild):
@@ -97,10 +122,11 @@ class Events:
 
     def member(self, guild: int, user: int, roles: Iterable[int]) -> None:
         """A member now has these roles."""
-        held, matters = self._staff.member(guild, user, roles)
+        roles = tuple(roles)
+        matters = self._staff.member(guild, user, roles)
         # Always replaces a waiting mark of this member, because it may say that they left.
         if matters or self._marks.has_member(guild, user):
-            self._mark_member(guild, user, held)
+            self._mark_member(guild, user, roles)
 
     def member_joined(self, guild: int, user: int, roles: Iterable[int]) -> None:
         self.member(guild, user, roles)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from . import _lines
 from ._callbacks import Callbacks, Facts
@@ -21,6 +22,8 @@ class Guilds:
         self._staff = staff
         self._limits = limits
         self._status = status
+        self.when_missed: Callable[[int], None] = lambda guild: None
+        """Called when a change was lost to a bug."""
 
     async def snapshot_line(self, identity: int) -> tuple[bytes, list[MemberMark]]:
         """The line of a guild in a snapshot, and the marks that it makes unnecessary. A guild that can't be described is sent as
@@ -49,6 +52,7 @@ class Guilds:
                     lines.append(line)
             except Exception as error:
                 self._status.fault("event", error)
+                self.when_missed(mark.guild)
         return lines
 
     async def _event_line(self, identity: int, what: int) -> bytes | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ._limits import Limits
@@ -25,7 +25,7 @@ class MemberMark:
     guild: int
     user: int
     roles: tuple[int, ...] | None
-    """`None` if the member is gone."""
+    """All of them, because what they grant may change until the mark is sent; `None` if the member is gone."""
     left: bool = False
     """The member is gone, or was before this mark. A snapshot without staff doesn't include that, so the mark outlives it."""
 
@@ -131,6 +131,23 @@ class Marks:
         mark = self._order.pop(next(iter(self._order)))
         self._unlist(mark)
         return mark
+
+    def put_back(self, marks: Iterable[Mark], hears: Callable[[int], bool]) -> None:
+        """Puts marks that were taken but not sent before all others. A newer mark of the same guild or member stays where it is."""
+        later, self._order = self._order, {}
+        for mark in marks:
+            if not hears(mark.guild):
+                if isinstance(mark, MemberMark) and mark.left:
+                    self._held.setdefault((mark.guild, mark.user), mark)
+                continue
+            newer = later.get((mark.guild, mark.user if isinstance(mark, MemberMark) else None))
+            if newer is None:
+                self._append(mark)
+            elif isinstance(mark, MemberMark) and isinstance(newer, MemberMark):
+                newer.left = newer.left or mark.left
+            elif isinstance(mark, GuildMark) and isinstance(newer, GuildMark) and not newer.gone:
+                newer.what, newer.gone = newer.what | mark.what, mark.gone
+        self._order.update(later)
 
     def clear(self) -> None:
         """Drops everything."""

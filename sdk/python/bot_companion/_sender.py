@@ -54,7 +54,7 @@ class Sender:
         self._shards = shards
         self._marks = marks
         self._guilds = guilds
-        self._changes = Changes(marks, shards, guilds, callbacks.at_once)
+        self._changes = Changes(marks, shards, guilds, callbacks)
         self._callbacks = callbacks
         self._feedback = feedback
         self._limits = limits
@@ -82,6 +82,7 @@ class Sender:
         self._connected = False
         self.when_connected: Callable[[], None] = lambda: None
         """Called when all of this process's shards have been sent for the first time."""
+        self.when_refreshed: Callable[[], None] = lambda: None
 
         self._since: float | None = None
         """When the first waiting change arrived."""
@@ -150,8 +151,7 @@ class Sender:
         self._resyncs += 1
         self._doubtful = False
         self._marks.drop(lambda guild: True)
-        self._changes.clear()
-        self._shards.make_all_stale()
+        self._shards.make_stale()
         if self._shards.is_ready(0):
             self._forget_sent()
         self._heartbeat.forget()
@@ -166,7 +166,7 @@ class Sender:
 
     @property
     def waiting_changes(self) -> int:
-        return self._marks.waiting + len(self._changes)
+        return self._marks.waiting
 
     @property
     def waiting_batch(self) -> int:
@@ -179,7 +179,6 @@ class Sender:
         """There is something to send, now or after `gather_time`."""
         return bool(
             self._batch
-            or self._changes
             or self._marks
             or self._feedback
             or self._subscriptions_stale
@@ -456,15 +455,12 @@ class Sender:
 
     async def _make_batch(self) -> bool:
         """Makes a batch of what is waiting: the team, feedback, changes, due member counts. False if there is nothing."""
-        started = self._resyncs
         team = await self._team_line()
         lines, size = self._limits.batch_lines, self._limits.batch_bytes
         if team is not None:
             lines, size = lines - 1, size - len(team)
         feedback, used = self._feedback.fitting(min(lines, self._limits.feedback_lines), size)
         changes = await self._changes.take(lines - feedback, size - used, bool(team or feedback))
-        if started != self._resyncs:
-            return True
         batch = [] if team is None else [Line(team, team=True)]
         batch += [Line(entry.line, entry) for entry in self._feedback.take(feedback)]
         self._batch = batch + [Line(change) for change in changes]
@@ -545,3 +541,4 @@ class Sender:
             self.service_is_back()
             self.subscriptions_changed()
             self.team_changed()
+            self.when_refreshed()

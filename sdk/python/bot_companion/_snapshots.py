@@ -103,9 +103,10 @@ class Shards:
     def lowest_stale(self) -> int | None:
         return min((shard for shard, state in self._states.items() if state is ShardState.STALE), default=None)
 
-    def make_all_stale(self) -> None:
+    def make_stale(self, concerned: Callable[[int], bool] = lambda shard: True) -> None:
         for shard in self._states:
-            self._states[shard] = ShardState.STALE
+            if concerned(shard):
+                self._states[shard] = ShardState.STALE
 
     @property
     def any_replaced(self) -> bool:

@@ -116,23 +116,21 @@ class Staff:
 
     # Events
 
-    def member(self, guild: int, user: int, roles: Iterable[int]) -> tuple[tuple[int, ...], bool]:
-        """A member joined, or their roles changed. Returns the granting roles, and whether they differ from what is known."""
-        roles = tuple(roles)
+    def member(self, guild: int, user: int, roles: tuple[int, ...]) -> bool:
+        """A member joined, or their roles changed. Returns whether the granting roles differ from what is known."""
         for meanwhile in self._meanwhile.get(guild, ()):
             meanwhile[user] = (user, roles)
         known = self._known.get(guild)
         if known is None:
-            granting = self._granting(guild) - {guild}
-            return holding(roles, granting), bool(granting)
+            return bool(self._granting(guild) - {guild})
         held = holding(roles, known.roles)
         if held == known.people.get(user, ()):
-            return held, False
+            return False
         if held:
             known.people[user] = held
         else:
             del known.people[user]
-        return held, True
+        return True
 
     def member_gone(self, guild: int, user: int) -> None:
         for meanwhile in self._meanwhile.get(guild, ()):
@@ -150,16 +148,13 @@ class Staff:
             held = {user: tuple(one for one in roles if one != role) for user, roles in known.people.items()}
             known.people = {user: roles for user, roles in held.items() if roles}
 
-    def forget(self, guild: int) -> None:
-        """The bot was removed, or the guild has an outage."""
-        self._forget(lambda one: one == guild)
-
     def session(self, is_of_shard: Callable[[int], bool]) -> None:
         """A new session: members may have joined or left without an event. Listings are allowed again."""
         self._refused = False
-        self._forget(is_of_shard)
+        self.forget(is_of_shard)
 
-    def _forget(self, concerned: Callable[[int], bool]) -> None:
+    def forget(self, concerned: Callable[[int], bool]) -> None:
+        """The bot was removed from these guilds, or events about their members were missed."""
         for guilds in (self._known, self._queue, self._failures):
             for guild in [guild for guild in guilds if concerned(guild)]:
                 del guilds[guild]
@@ -167,6 +162,7 @@ class Staff:
             self._retries.pop(guild).cancel()
         if self._current is not None and concerned(self._current[0]):
             self._current[1].cancel()
+            self._current = None
 
     # Listings
 

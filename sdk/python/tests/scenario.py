@@ -182,6 +182,8 @@ class Scripted:
             raise RuntimeError("the database is down")
         if self.does[name] == "hang":
             await asyncio.get_running_loop().create_future()
+        if self.does[name] == "slow":
+            await asyncio.sleep(1)
 
     async def _slip(self, name: str) -> Any:
         return self.value[name]
@@ -311,7 +313,9 @@ class Player:
             return self._do(lambda: self.companion.hear(what, guild, int(step["user"])))
         people[step["user"]] = step.get("roles", [])
         found["members"] += what == "member_joined"
-        roles = [int(role) for role in step.get("roles", [])]
+        roles: Iterable[int] = [int(role) for role in step.get("roles", [])]
+        if step.get("fails"):
+            roles = (1 // 0 for _ in "a role")
         return self._do(lambda: self.companion.hear(what, guild, int(step["user"]), roles))
 
     def _world(self, step: Json) -> None:

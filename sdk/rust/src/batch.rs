@@ -127,7 +127,10 @@ fn add_feedback(core: &Core, filling: &mut Filling) {
 async fn add_changes(core: &Arc<Core>, filling: &mut Filling, marks: Vec<(Key, Mark)>) -> bool {
     let mut lines = stream::iter(marks.iter().cloned().enumerate())
         .map(|(index, (key, mark))| async move {
-            let lines = change_lines(core, key, mark).await;
+            let lines = match (key, mark) {
+                (Key::Guild(guild), Mark::Guild(mark)) => Ok(guild_lines(core, guild, mark).await),
+                member => Err(member),
+            };
             if (index + 1) % 16 == 0 {
                 tokio::task::yield_now().await;
             }
@@ -135,7 +138,9 @@ async fn add_changes(core: &Arc<Core>, filling: &mut Filling, marks: Vec<(Key, M
         })
         .buffered(core.limits.callbacks_at_once.max(1));
     let mut added = 0;
-    while let Some(lines) = lines.next().await {
+    while let Some(made) = lines.next().await {
+        // A member's line is made only now: the guild's own line before it may have brought other grants.
+        let lines = made.unwrap_or_else(|(key, mark)| vec![member_line(core, key, &mark)]);
         if !filling.fits(core, &lines) {
             break;
         }
@@ -148,26 +153,24 @@ async fn add_changes(core: &Arc<Core>, filling: &mut Filling, marks: Vec<(Key, M
     all
 }
 
-/// The lines of a mark, with the current state.
-async fn change_lines(core: &Core, key: Key, mark: Mark) -> Vec<Line> {
-    match (key, mark) {
-        (Key::Guild(guild), Mark::Guild(mark)) => guild_lines(core, guild, mark).await,
-        (Key::Member { guild, user }, Mark::Member { roles, .. }) => {
-            let held = match core.lock().answers.of(guild) {
-                Some(answers) => granting(&roles, &answers.granting_roles(guild)),
-                None => roles,
-            };
-            let line = json!({
-                "type": "member", "guild": guild.to_string(), "user": user.to_string(), "roles": id_texts(&held),
-            });
-            vec![Line::change(&line, format!("a member of guild {guild}"))]
-        }
-        (Key::Member { guild, user }, _) => {
-            let line = json!({"type": "member_gone", "guild": guild.to_string(), "user": user.to_string()});
-            vec![Line::change(&line, format!("a member who left guild {guild}"))]
-        }
-        (Key::Guild(_), _) => Vec::new(),
+/// The line of a member, with the roles that grant something now.
+fn member_line(core: &Core, key: Key, mark: &Mark) -> Line {
+    let (guild, user) = match key {
+        Key::Member { guild, user } => (guild, user),
+        Key::Guild(guild) => (guild, 0),
+    };
+    if let Mark::Member { roles, .. } = mark {
+        let held = match core.lock().answers.of(guild) {
+            Some(answers) => granting(roles, &answers.granting_roles(guild)),
+            None => roles.clone(),
+        };
+        let line = json!({
+            "type": "member", "guild": guild.to_string(), "user": user.to_string(), "roles": id_texts(&held),
+        });
+        return Line::change(&line, format!("a member of guild {guild}"));
     }
+    let line = json!({"type": "member_gone", "guild": guild.to_string(), "user": user.to_string()});
+    Line::change(&line, format!("a member who left guild {guild}"))
 }
 
 async fn guild_lines(core: &Core, guild: u64, mark: GuildMark) -> Vec<Line> {

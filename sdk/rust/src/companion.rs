@@ -1,5 +1,7 @@
 //! The handle for a bot's own code.
 
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use crate::core::{Core, Phase, State, has_work};
 use crate::feedback::{self, Delivery, Entry, PendingDelivery};
 use crate::marks::{GuildMark, Key, Mark};
 use crate::settings::{Settings, SettingsError};
+use crate::source::shard_of;
 use crate::spool::Spool;
 use crate::status::{Notice, Status};
 
@@ -45,6 +48,24 @@ pub enum BotEvent {
     Limited { time: Duration },
 }
 
+impl BotEvent {
+    /// The guild that it is about, if any.
+    fn guild(&self) -> Option<u64> {
+        match *self {
+            Self::GuildHere { guild }
+            | Self::GuildGone { guild }
+            | Self::GuildUnavailable { guild }
+            | Self::GuildChanged { guild }
+            | Self::RoleChanged { guild }
+            | Self::RoleGone { guild, .. }
+            | Self::MemberJoined { guild, .. }
+            | Self::MemberChanged { guild, .. }
+            | Self::MemberGone { guild, .. } => Some(guild),
+            Self::Session { .. } | Self::Ready { .. } | Self::Limited { .. } => None,
+        }
+    }
+}
+
 /// Keeps the service up to date. It is cheap to clone, and nothing here blocks except [`close`](Self::close).
 #[derive(Clone)]
 pub struct Companion {
@@ -67,6 +88,14 @@ impl Companion {
         if !self.core.is_open() {
             return;
         }
+        // The bot goes on after a bug in this package, and the change is not lost.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.hear(event))) {
+            self.core.say_fault(&*panic);
+            self.core.miss(event.guild());
+        }
+    }
+
+    fn hear(&self, event: &BotEvent) {
         let core = &self.core;
         match *event {
             BotEvent::Session { shard } => core.shard_lost(shard),
@@ -190,7 +219,45 @@ impl Companion {
     }
 }
 
+/// Guilds with an event that was lost to a bug.
+#[derive(Default)]
+pub(crate) struct Missed {
+    /// To be sent with the next refresh; `None` stands for all.
+    guilds: HashSet<Option<u64>>,
+    /// The first time, they are sent immediately, and then only with each refresh, because the bug may hit every event.
+    has_sent_again: bool,
+}
+
 impl Core {
+    /// An event was lost to a bug: the guild's shard is sent again, or every shard.
+    fn miss(&self, guild: Option<u64>) {
+        let mut state = self.lock();
+        state.missed.guilds.insert(guild);
+        if !state.missed.has_sent_again {
+            self.send_missed(&mut state);
+        }
+    }
+
+    /// A refresh: sends what was missed since the last one.
+    pub(crate) fn refresh_missed(&self, state: &mut State) {
+        state.missed.has_sent_again = false;
+        if !state.missed.guilds.is_empty() {
+            self.send_missed(state);
+        }
+    }
+
+    fn send_missed(&self, state: &mut State) {
+        let missed = std::mem::take(&mut state.missed.guilds);
+        state.missed.has_sent_again = true;
+        let is_missed = |guild| missed.contains(&None) || missed.contains(&Some(guild));
+        state.staff.forget_where(is_missed);
+        let count = state.snapshots.shard_count;
+        state
+            .snapshots
+            .make_stale(|shard| missed.iter().any(|guild| guild.is_none_or(|one| shard_of(one, count) == shard)));
+        self.start_after(state, Duration::ZERO);
+    }
+
     fn guild_gone(&self, guild: u64) {
         let mut state = self.lock();
         state.snapshots.accept(guild);

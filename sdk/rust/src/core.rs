@@ -11,6 +11,7 @@ use crate::batch::Batch;
 use crate::budget::Budget;
 use crate::callbacks::{Answers, Callbacks, LastAnswers, Time};
 use crate::clock::Clock;
+use crate::companion::Missed;
 use crate::feedback::Queue;
 use crate::limits::Limits;
 use crate::marks::{GuildMark, Key, Mark, Marks};
@@ -59,6 +60,7 @@ pub(crate) struct State {
     pub(crate) refusals: u32,
     /// Marks that the snapshot in progress replaces, if it arrives.
     pub(crate) replaced: Vec<(Key, Mark)>,
+    pub(crate) missed: Missed,
     pub(crate) last_heartbeat: Duration,
     /// A heartbeat has been sent, so the service may know this process.
     pub(crate) has_reported: bool,
@@ -155,6 +157,7 @@ impl Core {
             resyncs: 0,
             refusals: 0,
             replaced: Vec::new(),
+            missed: Missed::default(),
             last_heartbeat: clock.now(),
             has_reported: false,
             report_at: None,
@@ -253,7 +256,7 @@ impl Core {
         self.reporter.count(|counters| counters.resyncs += 1);
         state.marks.drop_guilds(|_| true);
         state.is_doubtful = false;
-        state.snapshots.make_all_stale();
+        state.snapshots.make_stale(|_| true);
         if state.snapshots.is_ready(0) {
             state.subscriptions.make_unknown();
             state.team.make_unknown();
@@ -339,6 +342,7 @@ impl Core {
                 state.subscriptions.is_stale = true;
                 state.team.is_stale = true;
             }
+            self.refresh_missed(state);
         }
         let due: Vec<u64> = state.retries.iter().filter(|(_, at)| **at <= now).map(|(guild, _)| *guild).collect();
         for guild in due {

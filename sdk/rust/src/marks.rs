@@ -116,6 +116,9 @@ impl Marks {
     pub(crate) fn put_back(&mut self, key: Key, mark: Mark) {
         let merged = match (mark, self.remove(key)) {
             (Mark::Guild(earlier), Some(Mark::Guild(later))) => Mark::Guild(earlier.merged_with(later)),
+            (earlier, Some(Mark::Member { roles, replaces_gone })) => {
+                Mark::Member { roles, replaces_gone: replaces_gone || earlier.outlives_snapshots() }
+            }
             (_, Some(later)) => later,
             (mark, None) => mark,
         };

@@ -93,6 +93,7 @@ async fn work(core: &Arc<Core>) {
         let done = AssertUnwindSafe(take_step(core, step)).catch_unwind().await;
         let delay = done.unwrap_or_else(|panic| {
             core.say_fault(&*panic);
+            core.resync(&mut core.lock());
             Some(core.limits.longest_retry)
         });
         if let Some(delay) = delay

@@ -62,8 +62,8 @@ impl Snapshots {
         self.shards.clear();
     }
 
-    pub(crate) fn make_all_stale(&mut self) {
-        self.shards.values_mut().for_each(|shard| *shard = Shard::Stale);
+    pub(crate) fn make_stale(&mut self, is_theirs: impl Fn(u32) -> bool) {
+        self.shards.iter_mut().filter(|(shard, _)| is_theirs(**shard)).for_each(|(_, state)| *state = Shard::Stale);
     }
 
     /// A process that started later owns the shard.

@@ -136,6 +136,6 @@ fn an_operation_documents_its_own_errors_and_no_others() {
     // A detail that every error of a response has is required.
     let data = |schema: &str| document()["components"]["schemas"][schema]["required"].clone();
     assert_eq!(data("EventsConflictErrorData"), serde_json::json!(["error", "request_id", "next"]));
-    assert_eq!(data("LineInvalidErrorData"), serde_json::json!(["error", "request_id", "line", "reason"]));
+    assert_eq!(data("LineInvalidErrorData"), serde_json::json!(["error", "request_id", "line", "reason", "lines"]));
     assert_eq!(data("SignInBadRequestErrorData"), serde_json::json!(["error", "request_id"]));
 }

@@ -105,7 +105,7 @@ async fn what_needs_the_store_says_when_to_come_back() {
 }
 
 /// Waits until the public views contain the current data, without requesting any of them.
-async fn filled(app: &TestApp) {
+pub async fn filled(app: &TestApp) {
     let views = &app.app.views;
     eventually("the public views are filled", async || {
         // There are so few entries that any draw takes all of them.
@@ -113,9 +113,13 @@ async fn filled(app: &TestApp) {
             && views.feedback.cached(7).is_some()
             && views.stats.with_cached(|_| Some(())).is_some()
             && views.status.cached(app.clock.now(), || (None, Duration::ZERO)).is_some()
+            && views.are_warm()
     })
     .await;
 }
+
+/// The site's pages that show what the bot has said.
+const PAGES: [&str; 5] = ["/site/", "/site/status", "/site/incidents.atom", "/site/incidents.json", "/site/roles.css"];
 
 async fn public(app: &TestApp) -> [Answer; 4] {
     let anyone = app.anon();
@@ -139,6 +143,10 @@ async fn a_replica_that_was_never_asked_answers_from_memory_all_the_same() {
         assert_eq!(stats.data()["feedback"]["count"], 3, "{}", stats.text());
         assert_eq!(team.data()[0]["name"], "Ann");
         assert_eq!(feedback.data().as_array().unwrap().len(), 3);
+        for page in PAGES {
+            let answer = replica.anon().get(page).await;
+            assert_eq!(answer.status, 200, "{page}: {}", answer.text());
+        }
     }
     assert_eq!(replica.anon().get("/ready").await.status, 200, "no replica would be left");
     replica.clock.advance(Duration::from_millis(1));

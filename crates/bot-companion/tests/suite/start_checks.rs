@@ -245,7 +245,7 @@ async fn a_file_of_another_user_is_not_one_that_cannot_be_created() {
     fs::remove_file(&key).unwrap();
     fs::write(&key, kept).unwrap();
     take_away(&folder.file());
-    let parts = ["data.db cannot be opened: Permission denied", "it belongs to user ", "with mode 0400", "chown USER "];
+    let parts = ["data.db cannot be opened: Permission denied", "it belongs to user ", "with mode 0400", "; run `ch"];
     refused("files", 1, &parts).await;
     let Some(create) =
         confined("", MOUNTS, &command(&["key", "create", "--label", "x", "--config", config.to_str().unwrap()]))

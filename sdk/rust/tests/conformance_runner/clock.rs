@@ -16,12 +16,18 @@ const EPOCH: f64 = 1_700_000_000.0;
 struct Inner {
     now: Duration,
     sleepers: Vec<(Duration, Waker)>,
+    fails: bool,
 }
 
 #[derive(Clone, Default)]
 pub struct SimulatedClock(Arc<Mutex<Inner>>);
 
 impl SimulatedClock {
+    /// Whoever asks for the time next panics.
+    pub fn fail_once(&self) {
+        self.0.lock().unwrap().fails = true;
+    }
+
     /// When the next sleeper wakes, if that is not after `latest`.
     pub fn next_before(&self, latest: Duration) -> Option<Duration> {
         let inner = self.0.lock().unwrap();
@@ -43,7 +49,11 @@ impl SimulatedClock {
 
 impl Clock for SimulatedClock {
     fn now(&self) -> Duration {
-        self.0.lock().unwrap().now
+        let mut inner = self.0.lock().unwrap();
+        let (now, fails) = (inner.now, std::mem::take(&mut inner.fails));
+        drop(inner);
+        assert!(!fails, "the clock fails");
+        now
     }
 
     fn epoch(&self) -> f64 {

@@ -70,7 +70,7 @@ impl Replay {
             .as_object()
             .into_iter()
             .flatten()
-            .map(|(name, value)| (name.clone(), Callback::new(value)))
+            .map(|(name, value)| (name.clone(), Callback::new(value, &clock)))
             .collect();
         let lines = Lines::default();
         let sink = Arc::clone(&lines);
@@ -217,6 +217,9 @@ impl Replay {
             "limited" => BotEvent::Limited { time: Duration::from_secs_f64(step["seconds"].as_f64().unwrap()) },
             other => panic!("the bot sees no {other}"),
         };
+        if step.get("fails").is_some() {
+            self.clock.fail_once();
+        }
         self.companion.tell(&event);
     }
 

@@ -2,11 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use bot_companion_feed::{CallbackError, Grants, Guild, GuildState, ListingError, Member, Page, ShardHealth, Source};
+use bot_companion_feed::{
+    CallbackError, Clock as _, Grants, Guild, GuildState, ListingError, Member, Page, ShardHealth, Source,
+};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::watch;
+
+use super::clock::SimulatedClock;
 
 #[derive(Clone)]
 pub struct WorldGuild {
@@ -270,11 +275,11 @@ const RULED_OUT: &str = "no callback in Rust can return this";
 
 /// A callback whose result is set by the scenario.
 #[derive(Clone)]
-pub struct Callback(Arc<Mutex<(String, Value)>>);
+pub struct Callback(Arc<Mutex<(String, Value)>>, SimulatedClock);
 
 impl Callback {
-    pub fn new(value: &Value) -> Self {
-        Self(Arc::new(Mutex::new(("answer".to_owned(), value.clone()))))
+    pub fn new(value: &Value, clock: &SimulatedClock) -> Self {
+        Self(Arc::new(Mutex::new(("answer".to_owned(), value.clone()))), clock.clone())
     }
 
     /// The wrong value that the callback returns, if any.
@@ -296,6 +301,10 @@ impl Callback {
         match does.as_str() {
             "answer" => Ok(value),
             "fail" => Err("the callback fails".into()),
+            "slow" => {
+                self.1.sleep(Duration::from_secs(1)).await;
+                Ok(value)
+            }
             _ => std::future::pending().await,
         }
     }
