@@ -23,7 +23,7 @@ LOST_SHARDS = 1_000
 
 MESSAGES = {
     "bot_key_invalid": (401, "Send a valid bot key as `Authorization: Bearer <key>`."),
-    "feed_header_invalid": (400, "Send the `Feed-Instance` and `Feed-Sequence` headers, each once."),
+    "feed_header_invalid": (400, "Send the `Feed-Instance` and `Feed-Sequence` headers, each once, and `Feed-After` at most once."),
     "not_found": (404, "There is nothing at this path."),
     "method_not_allowed": (405, "This path doesn't support this method."),
     "resync_required": (409, "Events before these are missing, or their shard has no snapshot. Send new snapshots."),

@@ -127,7 +127,7 @@ fn an_operation_documents_its_own_errors_and_no_others() {
         ("sendEvents", "503", &["overloaded", "store_unavailable"]),
         ("sendEvents", "409", &["resync_required"]),
         ("sendEvents", "429", &["rate_limited"]),
-        ("replaceSubscriptions", "409", &["snapshot_outdated"]),
+        ("replaceSubscriptions", "409", &["resync_required", "snapshot_outdated"]),
         ("replaceShardGuilds", "429", &["rate_limited", "snapshot_busy"]),
     ];
     for (name, status, codes) in table {
