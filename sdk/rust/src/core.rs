@@ -61,9 +61,8 @@ pub(crate) struct State {
     /// Marks that the snapshot in progress replaces, if it arrives.
     pub(crate) replaced: Vec<(Key, Mark)>,
     pub(crate) missed: Missed,
-    pub(crate) last_heartbeat: Duration,
-    /// A heartbeat has been sent, so the service may know this process.
-    pub(crate) has_reported: bool,
+    /// When the last heartbeat began, if there was one.
+    pub(crate) last_heartbeat: Option<Duration>,
     /// A shard has become ready: when the heartbeat that reports it is due, unless one starts before.
     pub(crate) report_at: Option<Duration>,
     pub(crate) next_refresh: Duration,
@@ -110,6 +109,8 @@ pub(crate) struct Core {
     pub(crate) url: String,
     pub(crate) instance: String,
     pub(crate) started_at: f64,
+    /// The same on the clock that only moves forward.
+    pub(crate) start: Duration,
     pub(crate) limits: Limits,
     pub(crate) callbacks: Callbacks,
     pub(crate) source: Arc<dyn Source>,
@@ -158,8 +159,7 @@ impl Core {
             refusals: 0,
             replaced: Vec::new(),
             missed: Missed::default(),
-            last_heartbeat: clock.now(),
-            has_reported: false,
+            last_heartbeat: None,
             report_at: None,
             next_refresh: clock.now() + limits.refresh_interval,
             start_at: None,
@@ -169,6 +169,7 @@ impl Core {
             url,
             instance,
             started_at: clock.epoch(),
+            start: clock.now(),
             limits,
             callbacks,
             source,

@@ -16,7 +16,7 @@ pub(crate) async fn run(core: &Arc<Core>) {
     loop {
         let due = {
             let state = core.lock();
-            let regular = state.last_heartbeat + core.limits.heartbeat_interval;
+            let regular = state.last_heartbeat.unwrap_or(core.start) + core.limits.heartbeat_interval;
             state.report_at.map_or(regular, |report| report.min(regular)).max(not_before)
         };
         if due > core.clock.now() {
@@ -43,7 +43,8 @@ pub(crate) async fn introduce(core: &Arc<Core>) -> Option<Duration> {
 
 /// The last heartbeat, sent once: the service gives this process's shards to the next one at once.
 pub(crate) async fn leave(core: &Arc<Core>) {
-    if core.lock().has_reported {
+    let has_reported = core.lock().last_heartbeat.is_some();
+    if has_reported {
         let mut body = body(core);
         body["leaving"] = true.into();
         send_body(core, Channel::Heartbeat, &body).await;
@@ -54,8 +55,7 @@ pub(crate) async fn leave(core: &Arc<Core>) {
 async fn send(core: &Arc<Core>, channel: Channel) -> Option<Duration> {
     {
         let mut state = core.lock();
-        state.last_heartbeat = core.clock.now();
-        state.has_reported = true;
+        state.last_heartbeat = Some(core.clock.now());
         state.report_at = None;
     }
     send_body(core, channel, &body(core)).await

@@ -120,7 +120,9 @@ impl Replay {
             if due.is_empty() {
                 return;
             }
-            due.iter().for_each(|step| self.call(step));
+            for step in &due {
+                self.call(step);
+            }
         }
     }
 
