@@ -11,9 +11,11 @@ use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Map, Value, json};
 
 use crate::batch;
-use crate::core::{Core, Phase, Refusals, State, wait_until};
+use crate::core::{Core, Phase, Refusals, State, has_changes, wait_until};
 use crate::heartbeat;
+use crate::numbering::{gap, snapshot_refused};
 use crate::outage::Channel;
+use crate::ownership::note_owners;
 use crate::snapshots::{self, Refused, Shard, Written, with_line_end};
 use crate::source::shard_of;
 use crate::transport::{Answer, Body, Request};
@@ -133,8 +135,8 @@ fn next_step(core: &Core, state: &mut State) -> Option<Step> {
         state.is_doubtful = false;
     }
     let has_counts = state.marks.next_count().is_some_and(|at| at <= core.clock.now());
-    let has_changes = state.marks.len() > 0 || !state.feedback.is_empty() || state.team.is_stale || has_counts;
-    has_changes.then_some(Step::MakeBatch)
+    let has_lines = has_changes(state) || !state.feedback.is_empty() || state.team.is_stale || has_counts;
+    has_lines.then_some(Step::MakeBatch)
 }
 
 /// Returns the delay before the same is tried again, if necessary.
@@ -153,12 +155,12 @@ async fn take_step(core: &Arc<Core>, step: Step) -> Option<Duration> {
 }
 
 async fn send_snapshot(core: &Arc<Core>, shard: u32) -> Option<Duration> {
-    let (count, sequence) = {
+    let (count, (sequence, after)) = {
         let mut state = core.lock();
         let count = state.snapshots.shard_count;
         state.snapshots.begin(shard);
         state.marks.drop_guilds(|guild| shard_of(guild, count) == shard);
-        (count, snapshot_number(&mut state))
+        (count, state.numbering.number_snapshot())
     };
     let mut guilds = core.source.guild_ids(shard);
     guilds.retain(|guild| shard_of(*guild, count) == shard);
@@ -166,18 +168,20 @@ async fn send_snapshot(core: &Arc<Core>, shard: u32) -> Option<Duration> {
     let written: Written = Arc::default();
     let body = Body::Stream(snapshots::lines(core, guilds, &written));
     let request = numbered(core, "PUT", format!("/bot/shards/{count}/{shard}/guilds"), sequence, body);
+    let request = Request { after, ..request };
     let answer = core.call(Channel::Sender, &format!("the snapshot of shard {shard}"), request).await;
     let replaced = std::mem::take(&mut core.lock().replaced);
     let (status, data) = match answer {
-        Answer::Answered(200, _) => {
+        Answer::Answered(200, data) => {
             core.reporter.count(|counters| {
                 counters.snapshots += 1;
                 counters.lines_sent += written.lock().unwrap_or_else(PoisonError::into_inner).len() as u64;
             });
             let mut state = core.lock();
-            state.next = sequence;
+            state.numbering.snapshot_arrived(sequence);
             state.refusals = 0;
             state.snapshots.end(shard, Shard::Sent);
+            note_owners(&mut state, &data);
             say_connected(core, &mut state);
             core.reporter.forget("changes");
             return None;
@@ -192,7 +196,7 @@ async fn send_snapshot(core: &Arc<Core>, shard: u32) -> Option<Duration> {
     core.lock().snapshots.end(shard, Shard::Stale);
     core.put_back(replaced);
     if status == 409 {
-        return overtaken(core, &data);
+        return snapshot_refused(core, sequence, &data);
     }
     let guild =
         line_index(&data).and_then(|line| written.lock().unwrap_or_else(PoisonError::into_inner).get(line).copied());
@@ -207,12 +211,6 @@ async fn send_snapshot(core: &Arc<Core>, shard: u32) -> Option<Duration> {
         &format!("the service refuses guild {guild}, which {what} until it changes: {}", reason(&data)),
     );
     None
-}
-
-/// Never 1: a service that lost everything expects 1, and has to find a gap in whatever comes after a snapshot.
-fn snapshot_number(state: &mut State) -> u64 {
-    state.next = state.next.max(2);
-    state.next
 }
 
 /// Logs once that every one of this process's shards has been sent.
@@ -242,7 +240,7 @@ async fn send_subscriptions(core: &Arc<Core>) -> Option<Duration> {
         return None;
     };
     let answer = digest(&lines);
-    let sequence = {
+    let (sequence, after) = {
         let mut state = core.lock();
         if state.refused_subscriptions.blocked == Some(answer) {
             return None;
@@ -253,16 +251,16 @@ async fn send_subscriptions(core: &Arc<Core>) -> Option<Duration> {
         if state.subscriptions.acknowledged == Some(digest(&lines)) {
             return None;
         }
-        snapshot_number(&mut state)
+        state.numbering.number_snapshot()
     };
     let end = json!({"end": lines.len()}).to_string();
     let body: Vec<Vec<u8>> = lines.iter().cloned().chain([end]).map(with_line_end).collect();
     let body = Body::Stream(stream::iter(body).boxed());
-    let request = numbered(core, "PUT", "/bot/subscriptions".to_owned(), sequence, body);
+    let request = Request { after, ..numbered(core, "PUT", "/bot/subscriptions".to_owned(), sequence, body) };
     let response = core.call(Channel::Sender, "the subscriptions", request).await;
     let mut state = core.lock();
     if let Answer::Answered(200, _) = response {
-        state.next = sequence;
+        state.numbering.snapshot_arrived(sequence);
         state.refusals = 0;
         state.subscriptions.acknowledged = Some(digest(&lines));
         core.reporter.count(|counters| counters.lines_sent += lines.len() as u64);
@@ -273,7 +271,7 @@ async fn send_subscriptions(core: &Arc<Core>) -> Option<Duration> {
     drop(state);
     match response {
         Answer::Later(delay) => Some(delay),
-        Answer::Answered(409, data) => overtaken(core, &data),
+        Answer::Answered(409, data) => snapshot_refused(core, sequence, &data),
         Answer::Answered(status, data) => {
             let line = line_index(&data).and_then(|line| lines.get(line)).filter(|_| status == 422);
             let Some(line) = line else { return Some(core.fail(Channel::Sender, status, &data)) };
@@ -321,47 +319,28 @@ impl Refusals {
 
 /// Sends no events under the next number: a response without a gap means that the service still has everything before it.
 async fn probe(core: &Arc<Core>) -> Option<Duration> {
-    let sequence = core.lock().next;
+    let sequence = core.lock().numbering.next;
     let request = numbered(core, "POST", "/bot/events".to_owned(), sequence, Body::Lines(Vec::new()));
     match core.call(Channel::Sender, "a request without events", request).await {
         Answer::Later(delay) => Some(delay),
         Answer::Answered(409, data) => {
             let mut state = core.lock();
-            state.next = state.next.max(next_of(&data));
-            core.resync(&mut state);
-            None
+            gap(core, &mut state, sequence, &data)
         }
-        Answer::Answered(200, _) => {
+        Answer::Answered(200, data) => {
             let mut state = core.lock();
             state.is_doubtful = false;
             state.resyncs = 0;
+            note_owners(&mut state, &data);
             None
         }
         Answer::Answered(status, data) => Some(core.fail(Channel::Sender, status, &data)),
     }
 }
 
-/// A snapshot or the subscriptions arrived too late: sends them again, under the number that the service expects.
-fn overtaken(core: &Core, data: &Map<String, Value>) -> Option<Duration> {
-    let mut state = core.lock();
-    let has_moved = next_of(data) > state.next;
-    state.next = state.next.max(next_of(data));
-    state.is_introduced = false;
-    if has_moved {
-        return None;
-    }
-    state.refusals += 1;
-    Some(core.limits.retry_delay(state.refusals, core.clock.random()))
-}
-
 /// A request with this process's name and a number.
 pub(crate) fn numbered(core: &Core, method: &'static str, path: String, sequence: u64, body: Body) -> Request {
-    Request { method, path, instance: Some(core.instance.clone()), sequence: Some(sequence), body }
-}
-
-/// The number that the service expects next.
-pub(crate) fn next_of(data: &Map<String, Value>) -> u64 {
-    data.get("next").and_then(Value::as_u64).unwrap_or(1)
+    Request { method, path, instance: Some(core.instance.clone()), sequence: Some(sequence), after: None, body }
 }
 
 /// The line that a response points at, counted from 0.
