@@ -112,7 +112,7 @@ impl App {
         clock: Clock,
         random: Random,
         version: Version,
-        keys: fn(&Config) -> Result<(Vault, Option<PathBuf>), BuildError>,
+        keys: fn(&Config) -> Result<VaultAndNewKey, BuildError>,
     ) -> Result<Self, BuildError> {
         let site = Site::new(&config, clock.now(), version)?;
         let freshness = Arc::new(Freshness::new(clock.clone()));
@@ -305,8 +305,11 @@ pub(crate) fn provider(config: &Config, clock: &Clock) -> Result<Provider, Build
     .map_err(|error| BuildError::Provider(error.to_string()))
 }
 
+/// The vault, and the file of a key that was created for it.
+type VaultAndNewKey = (Vault, Option<PathBuf>);
+
 /// If the store is a file of ours and no key is configured, creates a key file next to it and returns its path too.
-fn create_keys(config: &Config) -> Result<(Vault, Option<PathBuf>), BuildError> {
+fn create_keys(config: &Config) -> Result<VaultAndNewKey, BuildError> {
     if !config.secrets.is_empty() {
         return Ok((Vault::new(&config.secrets)?, None));
     }

@@ -130,7 +130,7 @@ mod tests {
         fs::create_dir(folder.path("companion-2019-01-01T000000Z.backup")).unwrap();
         let left_over = "companion-2020-01-02T000000Z.backup.17.part";
         // Midnight on the ninth day.
-        let now = Duration::from_secs(1_794_182_400);
+        let now = Duration::from_hours(498_384);
         for (name, hours) in [(left_over, 25), ("companion-2020-01-02T000000Z.backup.18.part", 23)] {
             let modified = UNIX_EPOCH + now - Duration::from_hours(hours);
             fs::File::create(folder.path(name)).unwrap().set_modified(modified).unwrap();
