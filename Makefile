@@ -140,7 +140,7 @@ site-client: needs ## build the dashboard's client for the site's own pages
 	cp sdk/web/dist/companion.min.js crates/service/src/site/assets/companion.js
 	cp sdk/web/dist/companion-tabs.min.js crates/service/src/site/assets/tabs.js
 
-dist: ## build all packages into dist/, with checksums: the service, the SDKs, the fake Discord; takes about 20 minutes
+dist: ## build all packages into dist/, with checksums, and start each once; takes about 20 minutes; needs root at the end
 	scripts/dist/all
 
 test-dist: ## test the packages in dist/ in clean environments; needs root and a finished `make dist`

@@ -17,9 +17,14 @@ from typing import Any
 import kubernetes_validate
 import yaml
 
+sys.path.insert(0, "scripts/dist")
+import dockerfile  # noqa: E402
+
 BINARY = os.environ["BOT_COMPANION"]
 DEPLOY = Path("deploy")
 ADMIN, FOLDER = sys.argv[1], Path(sys.argv[2])
+# How the image runs.
+IMAGE = dockerfile.configuration(dockerfile.stage((DEPLOY / "Dockerfile").read_text(), "image"))
 # The oldest and the newest release of Kubernetes whose schemas must accept the manifest.
 KUBERNETES = ("1.28", "1.37")
 # Valid values for a deployment's secrets, by file name.
@@ -27,6 +32,13 @@ SECRETS = {
     "client-secret": "not-a-secret",
     "keys": "one:" + base64.b64encode(bytes(32)).decode(),
     "store-url": "postgres://bot_companion:not-a-secret@db.example/bot_companion?sslmode=verify-full",
+}
+# What has no default, for a configuration that leaves it to the environment.
+NEEDED = {
+    "COMPANION_IDP_CLIENT_ID": "123456789012345678",
+    "COMPANION_IDP_CLIENT_SECRET": "not-a-secret",
+    "COMPANION_IDP_REDIRECT_URI": "https://dashboard.example/callback",
+    "COMPANION_HTTP_ALLOWED_ORIGINS": "https://dashboard.example",
 }
 
 
@@ -64,8 +76,9 @@ def checked(configuration: Path, environment: dict[str, str]) -> dict[str, Any]:
 
 
 def check_command(command: list[str], where: str) -> None:
-    """A command of ours, with or without the program's name in front: its options must exist, and its configuration lie at the usual place."""
-    words = command[1:] if command[0] == "bot-companion" else command
+    """All words that the container runs: our program, one of its commands, options that exist, and the configuration at the usual place."""
+    expect(len(command) > 1 and command[0] == "bot-companion", f"{where}: {command} runs a command of the service")
+    words = command[1:]
     text = run(BINARY, words[0], "--help")
     for option in words[1:]:
         expect(not option.startswith("--") or re.search(rf"{option}\b", text), f"{where}: `{words[0]}` has the option {option}")
@@ -88,12 +101,12 @@ def port(settings: dict[str, Any], name: str) -> int:
     return int(str(settings[name]).rpartition(":")[2])
 
 
-def check_dockerfile() -> None:
-    text = re.sub(r"\\\n\s*", " ", (DEPLOY / "Dockerfile").read_text())
-    for pattern in (r"^HEALTHCHECK .* CMD (\[.*\])$", r"^CMD (\[.*\])$"):
-        found = re.search(pattern, text, re.MULTILINE)
-        expect(found, f"the Dockerfile has {pattern}")
-        check_command(json.loads(found[1]), "Dockerfile")  # type: ignore[index]
+def check_image() -> None:
+    check_command(IMAGE["Entrypoint"] + IMAGE["Cmd"], "Dockerfile")
+    check_command(IMAGE["Healthcheck"]["Test"][1:], "Dockerfile's health check")
+    settings = checked(DEPLOY / "companion-container.toml", NEEDED)
+    expect(IMAGE["ExposedPorts"] == {f"{port(settings, 'http.listen')}/tcp": {}}, "the Dockerfile exposes the port of http.listen")
+    expect(any(str(settings["store.url"]).startswith(f"sqlite:{place}/") for place in IMAGE["Volumes"]), "the image's data is on its volume")
 
 
 def check_compose(name: str) -> None:
@@ -119,6 +132,11 @@ def check_compose(name: str) -> None:
             settings = checked(mounted.get("/etc/bot-companion/companion.toml", DEPLOY / "companion-container.toml"), environment)
             check_grace(seconds(entry["stop_grace_period"]), settings, where)
             expect(all(number == port(settings, "http.listen") for number in published), f"{where}: the published port is http.listen's")
+            expect(all(f"{number}/tcp" in IMAGE["ExposedPorts"] for number in published), f"{where}: the published port is the image's")
+            check_command(entry.get("entrypoint", IMAGE["Entrypoint"]) + entry.get("command", IMAGE["Cmd"]), where)
+            expect(entry.get("user", IMAGE["User"]) == IMAGE["User"], f"{where}: the user is the image's, who owns the volume")
+            for place in mounted:
+                expect(place in IMAGE["Volumes"] or place == "/etc/bot-companion/companion.toml", f"{where}: the image uses {place}")
             expect(entry["read_only"] and entry["cap_drop"] == ["ALL"], f"{where}: it has no more rights than it needs")
             database = settings["store.url"]
             on_volume = any(str(database).startswith(f"sqlite:{place}/") for place in mounted)
@@ -168,9 +186,10 @@ def check_kubernetes() -> None:
     configuration = FOLDER / "companion.toml"
     configuration.write_text(kinds["ConfigMap"]["data"]["companion.toml"])
     settings = checked(configuration, environment)
-    check_command(container["args"], "kubernetes.yaml")
+    check_command(container.get("command", IMAGE["Entrypoint"]) + container.get("args", IMAGE["Cmd"]), "kubernetes.yaml")
     check_grace(pod["spec"]["terminationGracePeriodSeconds"], settings, "kubernetes.yaml")
     ports = {entry["name"]: entry["containerPort"] for entry in container["ports"]}
+    expect(f"{ports['http']}/tcp" in IMAGE["ExposedPorts"], "the port is the image's")
     expect(ports == {"http": port(settings, "http.listen"), "admin": port(settings, "admin.listen")}, "the ports are those of the settings")
     expect([entry["targetPort"] for entry in kinds["Service"]["spec"]["ports"]] == ["http"], "the admin listener is in no Service")
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
@@ -184,8 +203,7 @@ def check_kubernetes() -> None:
     expect(not re.fullmatch(r"[^:]+:[A-Za-z0-9+/]{43}=", key), "the Secret has no key that would work")
     # Required by the namespace's label.
     context, own = pod["spec"]["securityContext"], container["securityContext"]
-    user = re.search(r"^USER (\d+):(\d+)$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
-    expect(user and [context["runAsUser"], context["runAsGroup"]] == [int(user[1]), int(user[2])], "the user is the image's")
+    expect(f"{context['runAsUser']}:{context['runAsGroup']}" == IMAGE["User"], "the user is the image's")
     expect(context["runAsNonRoot"] and context["seccompProfile"]["type"] == "RuntimeDefault", "the pod is restricted")
     expect(own["allowPrivilegeEscalation"] is False and own["readOnlyRootFilesystem"] and own["capabilities"] == {"drop": ["ALL"]}, "the container is restricted")
 
@@ -195,7 +213,7 @@ def main() -> None:
     sqlite = checked(DEPLOY / "companion-sqlite.toml", secret)
     expect(sqlite["store.url"] == "sqlite:/var/lib/bot-companion/companion.db", "the data is in the folder that the unit and the package make")
     checked(DEPLOY / "companion.toml", {f"COMPANION_{name}_FILE": file for name, file in [("STORE_URL", "store-url"), ("SECRETS_KEYS", "keys"), ("IDP_CLIENT_SECRET", "client-secret")]})
-    check_dockerfile()
+    check_image()
     for path in sorted(DEPLOY.glob("compose*.yaml")):
         check_compose(path.name)
     check_kubernetes()

@@ -210,6 +210,7 @@ fn error_example(code: ErrorCode) -> Value {
         configured: all.configured.filter(|_| has("configured")),
         line: all.line.filter(|_| has("line")),
         reason: all.reason.filter(|_| has("reason")),
+        lines: all.lines.filter(|_| has("lines")),
     };
     let waits = code.header().is_some_and(|(name, _)| name == "Retry-After");
     let body = error::body(code, examples::REQUEST_ID, waits.then_some(examples::RETRY_SECONDS), Some(&details));

@@ -67,7 +67,7 @@ error_codes! {
     ResyncRequired: CONFLICT, "resync_required", "Events before these are missing, or their shard has no snapshot. Send new snapshots, with `next` as their sequence.";
     SnapshotOutdated: CONFLICT, "snapshot_outdated", "This snapshot is out of date. Send a new one, with `next` as its sequence.";
     SnapshotBusy: TOO_MANY_REQUESTS, "snapshot_busy", "The service is already receiving this snapshot, or four others. Try again later.";
-    LineInvalid: UNPROCESSABLE_ENTITY, "line_invalid", "A line was rejected, and nothing was applied. See `line` and `reason`.";
+    LineInvalid: UNPROCESSABLE_ENTITY, "line_invalid", "Some lines were rejected, and nothing was applied. See `lines`.";
     FeedBodyTooLarge: PAYLOAD_TOO_LARGE, "body_too_large", "Send at most 10,000 lines and 16 MiB at a time, and at most 1 MiB in a heartbeat. A snapshot may be as large as the service's `feed.snapshot_bytes`.";
     HeadersTooLarge: REQUEST_HEADER_FIELDS_TOO_LARGE, "headers_too_large", "Send at most 64 headers, 16 KiB in total.";
     Internal: INTERNAL_SERVER_ERROR, "internal", "Something went wrong on our side. Report the `request_id` to the operator.";
@@ -115,7 +115,7 @@ impl ErrorCode {
         match self {
             Self::ResyncRequired | Self::SnapshotOutdated => &["next"],
             Self::RedirectUriUnknown => &["configured"],
-            Self::LineInvalid => &["line", "reason"],
+            Self::LineInvalid => &["line", "reason", "lines"],
             _ => &[],
         }
     }
@@ -148,7 +148,7 @@ pub struct Details {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     pub configured: Option<u64>,
-    /// The rejected line, counted from 1.
+    /// The first rejected line, counted from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     pub line: Option<u64>,
@@ -156,6 +156,19 @@ pub struct Details {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, nullable = false)]
     pub reason: Option<String>,
+    /// Every rejected line; the first 1,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(inline, required = false, nullable = false, max_items = 1000)]
+    pub lines: Option<Vec<BadLine>>,
+}
+
+/// A rejected line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct BadLine {
+    /// Its number, counted from 1.
+    pub line: u64,
+    /// Why it was rejected, and what to send instead.
+    pub reason: String,
 }
 
 /// What a person is told: the message of the code, with the seconds of `Retry-After` in place of "later".

@@ -44,7 +44,7 @@ error_responses! {
     GuildNotFound: GuildNotFound, NotFound;
     MethodNotAllowed: MethodNotAllowed;
     EventsConflict: ResyncRequired;
-    SnapshotConflict: SnapshotOutdated;
+    SnapshotConflict: ResyncRequired, SnapshotOutdated;
     BodyTooLarge: BodyTooLarge;
     FeedBodyTooLarge: FeedBodyTooLarge;
     EncodingUnsupported: EncodingUnsupported;

@@ -4,7 +4,7 @@
 use domain::Permission;
 use serde_json::{Map, Value, json};
 
-use super::error::Details;
+use super::error::{BadLine, Details};
 
 pub const REQUEST_ID: &str = "d4e7e68781c4e71e";
 pub const RETRY_SECONDS: u64 = 2;
@@ -92,13 +92,16 @@ pub fn request(operation: &str) -> Option<Value> {
     })
 }
 
+const REASON: &str = "`members` must be a whole number from 0.";
+
 /// All details that errors may have.
 pub fn details() -> Details {
     Details {
         next: Some(4),
         configured: Some(2),
         line: Some(3),
-        reason: Some("`members` must be a whole number from 0.".to_owned()),
+        reason: Some(REASON.to_owned()),
+        lines: Some(vec![BadLine { line: 3, reason: REASON.to_owned() }]),
     }
 }
 

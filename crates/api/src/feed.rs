@@ -1,6 +1,6 @@
 //! `/bot/…`.
 
-use domain::feed::{FeedState, InstanceState, ShardState};
+use domain::feed::{FeedState, InstanceState, LostShards, ShardKey, ShardState};
 use domain::saturating;
 use domain::{Health, Time};
 use serde::Serialize;
@@ -24,6 +24,9 @@ pub struct HeartbeatReport {
     /// The shards of this process.
     #[schema(max_items = 100_000)]
     pub shards: Vec<ShardReport>,
+    /// Whether this is the process's last heartbeat, because it stops. Its shards are free at once then, not after 90 seconds.
+    #[schema(required = false, default = false)]
+    pub leaving: bool,
 }
 
 /// A shard's health. A field that is `null` or left out keeps its last value.
@@ -57,6 +60,25 @@ pub struct FeedResult {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     reasons: Vec<String>,
+    /// The shards of this process that a process started later owns, so that what this one sends about them is ignored. In the
+    /// response to events, if some were ignored for this reason or none were sent; and to a snapshot, if it was. The first 1,000.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    replaced: Vec<ShardName>,
+    /// The shards of this process that hold another process's data, or none, and that this one's snapshot would take: send it. The
+    /// first 1,000.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    free: Vec<ShardName>,
+}
+
+/// A shard of the bot, by its numbers.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ShardName {
+    /// How many shards there are.
+    shard_count: u32,
+    /// The shard's number, from 0.
+    shard_id: u32,
 }
 
 /// How many reasons a response has at most.
@@ -81,6 +103,14 @@ impl FeedResult {
     pub fn explain_first(&mut self, reason: String) {
         self.reasons.insert(0, reason);
         self.reasons.truncate(REASONS);
+    }
+
+    /// Names the sender's shards that hold another process's data.
+    pub fn note_lost(&mut self, LostShards { replaced, free }: &LostShards) {
+        let names = |shards: &[ShardKey]| {
+            shards.iter().map(|shard| ShardName { shard_count: shard.count, shard_id: shard.id }).collect()
+        };
+        (self.replaced, self.free) = (names(replaced), names(free));
     }
 
     /// With these counts, added to what was already ignored.

@@ -19,6 +19,8 @@ pub struct Heartbeat {
     /// The total number of shards.
     pub shard_count: u32,
     pub shards: Vec<ShardHeartbeat>,
+    /// Whether this is its last report, because it stops.
+    pub leaving: bool,
 }
 
 impl Heartbeat {
@@ -77,18 +79,23 @@ pub struct Health {
 impl Health {
     /// Merges a report that arrived `now`. The latest-started living process wins each shard; shards beyond the newest
     /// process's count are removed, and so are processes that have been silent for long. `heartbeat.started_at` is the start that
-    /// counts.
+    /// counts. A process that leaves is removed, and its shards keep their last records until another one reports them.
     pub fn merge(&mut self, heartbeat: Heartbeat, now: Time) {
         self.instances.retain(|_, instance| !is_silent(instance.reported, now));
+        if heartbeat.leaving {
+            self.instances.remove(&heartbeat.instance);
+            return;
+        }
         for report in heartbeat.shards.into_iter().filter(|shard| shard.id < heartbeat.shard_count) {
             let known = self.shards.get(&report.id);
             let outranked = known.is_some_and(|shard| {
-                // A process may later report another start time; the last one counts.
-                let process = self.instances.get(&shard.instance);
-                let started_at = process.map_or(shard.started_at, |process| process.started_at);
-                shard.instance != heartbeat.instance
-                    && started_at > heartbeat.started_at
-                    && !is_silent(shard.reported, now)
+                // A process may later report another start time; the last one counts. Of two that started at the same time, one
+                // must win, and it doesn't matter which.
+                let process = self.instances.get(&shard.instance).filter(|_| shard.instance != heartbeat.instance);
+                process.is_some_and(|process| {
+                    (process.started_at, &shard.instance) > (heartbeat.started_at, &heartbeat.instance)
+                        && !is_silent(shard.reported, now)
+                })
             });
             if outranked {
                 continue;
@@ -240,6 +247,7 @@ mod tests {
                 .iter()
                 .map(|(id, latency)| ShardHeartbeat { id: *id, sent: Some(NOW), acknowledged: None, latency: *latency })
                 .collect(),
+            leaving: false,
         }
     }
 
@@ -290,6 +298,27 @@ mod tests {
         health.merge(heartbeat("a", 30, 2, &[(0, Some(2.0))]), NOW);
         health.merge(heartbeat("b", 20, 2, &[(0, Some(9.0)), (1, Some(9.0))]), NOW);
         assert!(health.shards.values().all(|shard| shard.instance.name.as_str() == "a"), "{:?}", health.shards);
+    }
+
+    #[test]
+    fn of_two_that_started_at_the_same_time_one_keeps_the_shard() {
+        let mut health = Health::default();
+        for instance in ["b", "a", "b", "a"] {
+            health.merge(heartbeat(instance, 10, 1, &[(0, Some(1.0))]), NOW);
+            assert_eq!(health.shards[&0].instance.name.as_str(), "b");
+        }
+    }
+
+    #[test]
+    fn a_process_that_leaves_is_gone_at_once_and_its_shards_are_free() {
+        let mut health = Health::default();
+        health.merge(heartbeat("old", 10, 1, &[(0, Some(1.0))]), NOW);
+        health.merge(heartbeat("new", 20, 1, &[(0, Some(2.0))]), NOW);
+        health.merge(Heartbeat { leaving: true, ..heartbeat("new", 20, 1, &[(0, Some(3.0))]) }, NOW);
+        assert_eq!(health.instances.len(), 1);
+        assert!((health.shards[&0].latency - 2.0).abs() < f64::EPSILON, "its last record stays");
+        health.merge(heartbeat("old", 10, 1, &[(0, Some(4.0))]), NOW);
+        assert_eq!(health.shards[&0].instance.name.as_str(), "old");
     }
 
     #[test]

@@ -29,6 +29,19 @@ pub fn owner_and_mode(path: &Path) -> String {
     fs::metadata(path).map(|found| in_words(found.uid(), mode(&found), own)).unwrap_or_default()
 }
 
+/// The command that lets the user of this process read and write a file.
+pub fn remedy(path: &Path) -> String {
+    let owner = |path: &Path| fs::metadata(path).map(|found| found.uid()).ok();
+    command_for(path, owner(path), owner(Path::new("/proc/self")))
+}
+
+fn command_for(path: &Path, owner: Option<u32>, own: Option<u32>) -> String {
+    match own {
+        Some(own) if owner != Some(own) => format!("`chown {own} {}`", path.display()),
+        _ => format!("`chmod 600 {}`", path.display()),
+    }
+}
+
 fn mode(found: &Metadata) -> u32 {
     found.permissions().mode() & 0o7777
 }
@@ -70,5 +83,18 @@ mod tests {
         );
         assert_eq!(in_words(7, 0o44, None), "it belongs to user 7 with mode 0044");
         assert_eq!(owner_and_mode(Path::new("/absent")), "");
+    }
+
+    #[test]
+    fn the_owner_changes_the_mode_and_everyone_else_the_owner() {
+        let path = Path::new("/data/a.db");
+        for (owner, own, command) in [
+            (Some(0), Some(998), "`chown 998 /data/a.db`"),
+            (None, Some(998), "`chown 998 /data/a.db`"),
+            (Some(998), Some(998), "`chmod 600 /data/a.db`"),
+            (Some(998), None, "`chmod 600 /data/a.db`"),
+        ] {
+            assert_eq!(command_for(path, owner, own), command);
+        }
     }
 }

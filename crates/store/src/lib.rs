@@ -181,11 +181,13 @@ pub trait Store: Upkeep + HistoryStore + StoreWatch {
     /// Begins a snapshot. Anything that an earlier one left staged in a crash is left to [`Store::clean_up`].
     async fn begin_snapshot(&self, scope: Scope, instance: InstanceId, sequence: u64, now: Time) -> Result<SnapshotId>;
     /// Stages some lines of a snapshot in one short transaction; none of it is visible. Grants and staff that a guild does not
-    /// mention are carried over from the stored ones, here rather than at the commit.
-    async fn stage(&self, snapshot: SnapshotId, lines: Lines) -> Result<()>;
+    /// mention are carried over from the stored ones, here rather than at the commit. Returns the users of the subscriptions that
+    /// these lines replaced, because an earlier line of the snapshot was about the same user.
+    async fn stage(&self, snapshot: SnapshotId, lines: Lines) -> Result<Vec<Snowflake>>;
     /// Makes a staged snapshot current, in one visible step that does not depend on its size. The sender's key is checked in
-    /// the same transaction.
-    async fn commit_snapshot(&self, snapshot: SnapshotId, now: Time) -> Result<Committed>;
+    /// the same transaction. `after` is the number that the sender thinks is expected from it: if a lower one is, something was
+    /// lost, and nothing is applied.
+    async fn commit_snapshot(&self, snapshot: SnapshotId, after: Option<u64>, now: Time) -> Result<Committed>;
     async fn abandon_snapshot(&self, snapshot: SnapshotId) -> Result<()>;
     /// Checks about `batch` rows and removes those that no read can see any more. Returns how many it checked, 0 when nothing
     /// is left to do. Snapshots that a process left staged when it ended are discarded, and numberings that have not been

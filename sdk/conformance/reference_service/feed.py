@@ -18,19 +18,19 @@ EVENTS = 10_000
 SILENCE = 90.0
 """A process that was silent for this many seconds loses its shards to the next snapshot."""
 REASONS = 20
-REFUSED = 1_000
-"""The most refused lines that an answer names."""
+BAD_LINES = 1_000
+LOST_SHARDS = 1_000
 
 MESSAGES = {
     "bot_key_invalid": (401, "Send a valid bot key as `Authorization: Bearer <key>`."),
-    "feed_header_invalid": (400, "Send the `Feed-Instance` and `Feed-Sequence` headers, each once."),
+    "feed_header_invalid": (400, "Send the `Feed-Instance` and `Feed-Sequence` headers, each once, and `Feed-After` at most once."),
     "not_found": (404, "There is nothing at this path."),
     "method_not_allowed": (405, "This path doesn't support this method."),
     "resync_required": (409, "Events before these are missing, or their shard has no snapshot. Send new snapshots."),
     "snapshot_outdated": (409, "This snapshot is out of date. Send a new one, with `next` as its sequence."),
     "body_too_large": (413, "Send at most 10,000 lines and 16 MiB at a time, and at most 1 MiB in a heartbeat."),
     "encoding_unsupported": (415, "Send the body uncompressed or with `Content-Encoding: gzip`."),
-    "line_invalid": (422, "A line was rejected, and nothing was applied. See `line` and `reason`."),
+    "line_invalid": (422, "Some lines were rejected, and nothing was applied. See `lines`."),
     "snapshot_busy": (429, "The service is already receiving this snapshot, or four others."),
 }
 
@@ -48,9 +48,11 @@ class Answer:
         return cls(status, {"error": code, "request_id": uuid.uuid4().hex[:16], **more}, message, retry_after)
 
     @classmethod
-    def refused(cls, found: list[Json]) -> Answer:
-        """Lines that are not what they should be: each as `line` and `reason`, the first one also by itself."""
-        return cls.error("line_invalid", **found[0], lines=found[:REFUSED])
+    def bad_lines(cls, bad: list[tuple[int, str]]) -> Answer:
+        """Every bad line with its reason; the first one also by itself."""
+        line, reason = bad[0]
+        named = [{"line": line, "reason": reason} for line, reason in bad[:BAD_LINES]]
+        return cls.error("line_invalid", line=line, reason=reason, lines=named)
 
     def envelope(self) -> Json:
         return {"code": self.status, "message": self.message, "data": self.data}
@@ -60,6 +62,10 @@ class Answer:
 class Shard:
     count: int
     id: int
+
+    @property
+    def name(self) -> Json:
+        return {"shard_count": self.count, "shard_id": self.id}
 
     def covers(self, guild: str) -> bool:
         return (int(guild) >> 22) % self.count == self.id
@@ -150,14 +156,18 @@ class Feed:
         try:
             beat = lines.heartbeat(body)
         except Refused as reason:
-            return Answer.refused([{"line": 1, "reason": str(reason)}])
+            return Answer.bad_lines([(1, str(reason))])
         instance = self._instance(beat["instance"])
         instance.reported_start = beat["started_at"]
         instance.own |= {Shard(beat["shard_count"], shard["id"]) for shard in beat["shards"]}
-        self.heartbeats[instance.name] = {**beat, "at": self._now()}
+        if beat["leaving"]:
+            instance.last_sign = self._now() - SILENCE
+            self.heartbeats.pop(instance.name, None)
+        else:
+            self.heartbeats[instance.name] = {**beat, "at": self._now()}
         return Answer(200, {})
 
-    def guilds_of(self, shard: Shard, name: str, sequence: int, body: bytes) -> Answer:
+    def guilds_of(self, shard: Shard, name: str, sequence: int, body: bytes, after: int = 1) -> Answer:
         """A shard's snapshot."""
         ignored: list[str] = []
 
@@ -178,46 +188,62 @@ class Feed:
         if isinstance(found, Answer):
             return found
         sender = self._instance(name)
-        if sender.next > sequence:
-            return Answer.error("snapshot_outdated", next=sender.next)
-        sender.next, sender.has_sent_snapshot = sequence, True
+        sender.has_sent_snapshot = True
         sender.own.add(shard)
+        refused = self._out_of_order(sender, sequence, after)
+        if refused is not None:
+            return refused
+        sender.next = sequence
         owner = self._later_owner(shard, sender)
         if owner is not None:
-            return self._taken(0, len(found), sequence, [overruled(len(found), owner)])
+            answer = self._taken(0, len(found), sequence, [overruled(len(found), owner)])
+            answer.data["replaced"] = [shard.name]
+            return answer
         self._replace(shard, found)
         self._commit(shard, sender)
         return self._taken(len(found), len(ignored), sequence, ignored)
 
-    def all_subscriptions(self, name: str, sequence: int, body: bytes) -> Answer:
+    def all_subscriptions(self, name: str, sequence: int, body: bytes, after: int = 1) -> Answer:
         found = self._snapshot_lines(body, "userid", lines.subscription)
         if isinstance(found, Answer):
             return found
         sender = self._instance(name)
+        sender.has_sent_snapshot = True
+        refused = self._out_of_order(sender, sequence, after)
+        if refused is not None:
+            return refused
+        sender.next = sequence
+        self.subscriptions = {line["userid"]: line for line in found}
+        replaced = sorted(int(line["userid"]) for line in found)
+        replaced = [user for user, again in zip(replaced, replaced[1:]) if user == again]
+        return self._taken(len(self.subscriptions), len(replaced), sequence, [several_lines(user) for user in replaced])
+
+    @staticmethod
+    def _out_of_order(sender: Instance, sequence: int, after: int) -> Answer | None:
+        if after > sender.next:
+            return Answer.error("resync_required", next=sender.next)
         if sender.next > sequence:
             return Answer.error("snapshot_outdated", next=sender.next)
-        sender.next, sender.has_sent_snapshot = sequence, True
-        self.subscriptions = {line["userid"]: line for line in found}
-        return self._taken(len(found), 0, sequence, [])
+        return None
 
     def events(self, name: str, sequence: int, body: bytes) -> Answer:
         ignored: list[str] = []
         unknown: list[str] = []
         read: list[Json | str] = []
-        refused: list[Json] = []
+        bad: list[tuple[int, str]] = []
         for number, line in numbered(body):
             try:
                 found = lines.event(checked(line), ignored)
             except Refused as reason:
-                refused.append({"line": number, "reason": str(reason)})
+                bad.append((number, str(reason)))
                 continue
             if isinstance(found, str):
                 unknown.append(found)
             read.append(found)
-        if refused:
-            return Answer.refused(refused)
         if len(read) > EVENTS:
             return Answer.error("body_too_large")
+        if bad:
+            return Answer.bad_lines(bad)
         sender = self._instance(name)
         if sequence > sender.next:
             return Answer.error("resync_required", next=sender.next)
@@ -244,34 +270,40 @@ class Feed:
             reasons.insert(0, f"{unclaimed} ignored: {said}")
         if owner is not None:
             reasons.insert(0, overruled(foreign, owner))
-        return self._taken(len(applied), len(ignored) + len(read) - len(applied), sender.next, reasons)
+        answer = self._taken(len(applied), len(ignored) + len(read) - len(applied), sender.next, reasons)
+        if owner is not None or not read:
+            answer.data.update(self._lost(sender))
+        return answer
 
     # Lines
 
     def _snapshot_lines(self, body: bytes, id: str, read: Callable[[Fields], Json]) -> list[Json] | Answer:
         found: list[Json] = []
-        refused: list[Json] = []
+        bad: list[tuple[int, str]] = []
         ended = False
         number = 0
         for number, line in numbered(body):
+            if ended:
+                return Answer.bad_lines([(number, "Nothing may follow the line with `end`.")])
             try:
-                if ended:
-                    raise Refused("Nothing may follow the line with `end`.")
                 fields = Fields.of(checked(line))
                 said = lines.end(fields, id)
-                before = len(found) + len(refused)
                 if said is None:
                     found.append(read(fields))
-                elif said != before:
-                    raise Refused(f"`end` must be the number of lines before it, which is {before}.")
-                else:
-                    ended = True
+                    continue
             except Refused as reason:
-                refused.append({"line": number, "reason": str(reason)})
-        if not ended and not refused:
-            cut = 'The last line must be {"end": N} with the number of lines before it; the body may have been cut.'
-            refused.append({"line": number + 1, "reason": cut})
-        return Answer.refused(refused) if refused else found
+                bad.append((number, str(reason)))
+                continue
+            count = len(found) + len(bad)
+            if said != count:
+                return Answer.bad_lines([(number, f"`end` must be the number of lines before it, which is {count}.")])
+            ended = True
+        if bad:
+            return Answer.bad_lines(bad)
+        if ended:
+            return found
+        cut = 'The last line must be {"end": N} with the number of lines before it; the body may have been cut.'
+        return Answer.bad_lines([(number + 1, cut)])
 
     @staticmethod
     def _taken(applied: int, ignored: int, next: int, reasons: list[str]) -> Answer:
@@ -293,14 +325,32 @@ class Feed:
 
     def _yields(self, owner: Instance, sender: Instance) -> bool:
         """Whether the sender's snapshot takes a shard from its owner."""
-        return owner is sender or not self._is_living(owner) or owner.started <= sender.started
+        return owner is sender or not self._is_living(owner) or (owner.started, owner.name) <= (sender.started, sender.name)
+
+    def _counting(self, shard: Shard) -> list[Commit]:
+        """The snapshots that still say something about a shard."""
+        own = self.commits[shard].number if shard in self.commits else 0
+        return [commit for other, commit in self.commits.items() if shard.overlaps(other) and commit.number >= own]
 
     def _later_owner(self, shard: Shard, sender: Instance) -> Instance | None:
         """The process that started later and owns this shard or a part of it."""
-        own = self.commits[shard].number if shard in self.commits else 0
-        overlapping = [commit for other, commit in self.commits.items() if shard.overlaps(other) and commit.number >= own]
-        later = [commit for commit in overlapping if not self._yields(commit.owner, sender)]
+        later = [commit for commit in self._counting(shard) if not self._yields(commit.owner, sender)]
         return max(later, key=lambda commit: commit.number).owner if later else None
+
+    def _lost(self, sender: Instance) -> Json:
+        """The shards of this process that hold another one's data: `replaced` by a later-started one, or `free`."""
+        lost: dict[str, list[Json]] = {"replaced": [], "free": []}
+        candidates = [shard for shard in sorted(sender.own, key=lambda shard: (shard.count, shard.id)) if self._may_be_lost(shard, sender)]
+        for shard in candidates[:LOST_SHARDS]:
+            if self._later_owner(shard, sender) is not None:
+                lost["replaced"].append(shard.name)
+            elif shard not in self.commits or any(commit.owner is not sender for commit in self._counting(shard)):
+                lost["free"].append(shard.name)
+        return {name: shards for name, shards in lost.items() if shards}
+
+    def _may_be_lost(self, shard: Shard, sender: Instance) -> bool:
+        several_counts = len({other.count for other in self.commits}) > 1
+        return several_counts or shard not in self.commits or self.commits[shard].owner is not sender
 
     def _judge(self, change: Json, sender: Instance) -> Instance | str:
         """`apply`, `resync`, `unclaimed`, or the process whose shard it is."""
@@ -395,6 +445,10 @@ def overruled(count: int, owner: Instance) -> str:
         f"{count} ignored: the shard belongs to the process `{owner.name}`, which started later. If that one is gone, it loses the "
         "shard after 90 seconds without a heartbeat or a call."
     )
+
+
+def several_lines(user: int) -> str:
+    return f"The list has several lines for the user {user}; only the last one counts. Send one line per user."
 
 
 def numbered(body: bytes) -> list[tuple[int, bytes]]:

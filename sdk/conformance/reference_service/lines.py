@@ -333,7 +333,10 @@ def heartbeat(body: bytes) -> Json:
     started = fields.time("started_at")
     if memory is not None and (not is_whole(memory) or not 0 <= memory <= 1 << 50):
         raise wrong("memory", f"a whole number from 0 to {1 << 50}")
-    return {**value, "started_at": started}
+    leaving = fields.get("leaving")
+    if leaving is not None and not isinstance(leaving, bool):
+        raise wrong("leaving", "true or false")
+    return {**value, "started_at": started, "leaving": bool(leaving)}
 
 
 def _check_shard(shard: Json, count: int) -> None:

@@ -168,18 +168,19 @@ class ReferenceService:
         if what == "heartbeat":
             return Answer.error("body_too_large") if len(body) > HEARTBEAT_BYTES else self.feed.heartbeat(body)
         name, sequence = request.headers.getall("Feed-Instance", []), request.headers.getall("Feed-Sequence", [])
-        if len(name) != 1 or not is_instance(name[0]) or len(sequence) != 1 or not is_sequence(sequence[0]):
+        after = request.headers.getall("Feed-After", ["1"])
+        if len(name) != 1 or not is_instance(name[0]) or not all(len(one) == 1 and is_sequence(one[0]) for one in (sequence, after)):
             return Answer.error("feed_header_invalid")
         if what == "events":
             too_large = len(body) > EVENTS_BYTES
             return Answer.error("body_too_large") if too_large else self.feed.events(name[0], int(sequence[0]), body)
         if shard is not None:
-            return self.feed.guilds_of(shard, name[0], int(sequence[0]), body)
-        return self.feed.all_subscriptions(name[0], int(sequence[0]), body)
+            return self.feed.guilds_of(shard, name[0], int(sequence[0]), body, int(after[0]))
+        return self.feed.all_subscriptions(name[0], int(sequence[0]), body, int(after[0]))
 
     def _note(self, request: web.Request, body: bytes, answer: Answer) -> None:
         noted = {"method": request.method, "path": request.path, "status": answer.status}
-        for name, header in (("instance", "Feed-Instance"), ("sequence", "Feed-Sequence")):
+        for name, header in (("instance", "Feed-Instance"), ("sequence", "Feed-Sequence"), ("after", "Feed-After")):
             if header in request.headers:
                 noted[name] = request.headers[header]
         self.requests.append({**noted, "lines": [line.decode(errors="replace") for line in body.split(b"\n") if line.strip()]})

@@ -71,19 +71,25 @@ class Replay:
             self._heartbeat(LATER, [step["shard"]])
             path = f"/bot/shards/{self._count}/{step['shard']}/guilds"
             self._call("PUT", path, LATER, 1, [{"end": 0}])
+        elif step["service"] == "left":
+            self._heartbeat(LATER, [], leaving=True)
 
-    def _heartbeat(self, name: str = "", shards: list[int] | None = None) -> None:
+    def _heartbeat(self, name: str = "", shards: list[int] | None = None, leaving: bool = False) -> None:
         started = time.time() if name else self._started
         own = [{"id": shard} for shard in (self._shards if shards is None else shards)]
-        beat = {"instance": name or self._instance, "started_at": started, "memory": 1, "shard_count": self._count, "shards": own}
+        beat = {"instance": name or self._instance, "started_at": started, "memory": 1, "shard_count": self._count, "shards": own, "leaving": leaving}
         status, data = self._service.call("PUT", "/bot/heartbeat", {}, json.dumps(beat).encode())
         if status != 200:
             raise Mismatch(f"refuses a heartbeat with {status} {data}")
 
     # Requests
 
-    def _call(self, method: str, path: str, instance: str, sequence: int, lines: list[Json]) -> tuple[int, Json]:
+    def _call(
+        self, method: str, path: str, instance: str, sequence: int, lines: list[Json], after: int | None = None
+    ) -> tuple[int, Json]:
         headers = {"Feed-Instance": instance, "Feed-Sequence": str(sequence)}
+        if after is not None:
+            headers["Feed-After"] = str(after)
         body = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
         return self._service.call(method, path, headers, body.encode())
 
@@ -107,7 +113,8 @@ class Replay:
         method, path = step["expect"].split(" ")
         lines = self._lines(step)
         sent = lines if method == "POST" else [*lines, {"end": len(lines)}]
-        status, data = self._call(method, path, self._instance, step["sequence"], sent)
+        after = step.get("after", step["sequence"] - 1) if method == "PUT" else None
+        status, data = self._call(method, path, self._instance, step["sequence"], sent, after)
         self.compared += 1
         if isinstance(answer, dict):
             wanted_status, wanted = answer["status"], answer.get("data", {})

@@ -106,7 +106,7 @@ COUNTERS = (
 STATUS = shape(
     {},
     {
-        "state": one_of("starting", "syncing", "synced", "unreachable", "closed"),
+        "state": one_of("starting", "syncing", "synced", "replaced", "unreachable", "closed"),
         "instance": is_text,
         "guilds": is_count,
         "shards": is_count,
@@ -123,6 +123,7 @@ ANSWER_DATA = shape(
         **{name: is_text for name in ("error", "reason")},
         "reasons": list_of(is_text),
         "lines": list_of(shape({"line": is_count, "reason": is_text}, {})),
+        **{name: list_of(shape({"shard_count": is_count, "shard_id": is_count}, {})) for name in ("replaced", "free")},
     },
 )
 WITH_STATUS = shape({"status": is_count}, {"data": ANSWER_DATA, "retry_after": is_text})
@@ -133,11 +134,12 @@ def is_answer(value: Any) -> bool:
 
 
 REQUEST: dict[str, Check] = {"sequence": is_count, "lines": list_of(is_object), "count": is_count, "answer": is_answer, "fiction": is_text}
+UPLOAD: dict[str, Check] = {**REQUEST, "after": maybe(is_count)}
 HEARTBEAT: dict[str, Check] = {"body": is_object, "answer": is_answer, "fiction": is_text}
 EXPECTED: dict[str, dict[str, Check]] = {
     "nothing": {},
     "PUT /bot/heartbeat": HEARTBEAT,
-    "PUT /bot/subscriptions": REQUEST,
+    "PUT /bot/subscriptions": UPLOAD,
     "POST /bot/events": REQUEST,
 }
 SNAPSHOT = re.compile(r"PUT /bot/shards/([1-9][0-9]*)/(0|[1-9][0-9]*)/guilds")
@@ -173,6 +175,7 @@ SERVICE: dict[str, Check] = {
     "forget": shape({}, {}),
     "expects": shape({"next": is_count}, {}),
     "taken": shape({"shard": is_count}, {}),
+    "left": shape({}, {}),
 }
 CHANGED_WORLD = shape(
     {}, {"guilds": list_of(GUILD), "gone": list_of(is_id), "shards": SHARDS, "shard_count": is_count, "intents": INTENTS}
@@ -205,10 +208,10 @@ def is_expectation(step: Json) -> bool:
     request = step["expect"]
     if not isinstance(request, str):
         return False
-    known = REQUEST if SNAPSHOT.fullmatch(request) else EXPECTED.get(request)
+    known = UPLOAD if SNAPSHOT.fullmatch(request) else EXPECTED.get(request)
     if known is None or not shape({}, known)(rest):
         return False
-    return known is not REQUEST or ("sequence" in rest and ("lines" in rest) != ("count" in rest))
+    return known not in (REQUEST, UPLOAD) or ("sequence" in rest and ("lines" in rest) != ("count" in rest))
 
 
 def is_step(step: Json) -> bool:

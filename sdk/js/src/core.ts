@@ -8,7 +8,7 @@ import { Guilds } from "./guilds.js";
 import { Heartbeat } from "./heartbeat.js";
 import { DEFAULT_LIMITS, type Limits } from "./limits.js";
 import { Listings } from "./listings.js";
-import { Lists } from "./lists.js";
+import { type ListName, Lists } from "./lists.js";
 import { type GuildChange, Marks } from "./marks.js";
 import { Roster } from "./roster.js";
 import { Sender } from "./sender.js";
@@ -59,7 +59,7 @@ export class Core {
   readonly #sender: Sender;
   #cancelRefresh = (): void => {};
   #wasReady = false;
-  #wasSynced = false;
+  #wasConnected = false;
   /** Guilds with an event that was lost to a bug, to be sent with the next refresh; null stands for all. */
   #missed = new Set<string | null>();
   #hasSentAgain = false;
@@ -82,17 +82,17 @@ export class Core {
     this.#staff = new Staff(world, clock, status, (guild) => this.#listings.request(guild));
     this.#listings.staff = this.#staff;
     this.#callbacks = new Callbacks(handlers, clock, limits, status, (guild) => this.#askAgain(guild));
-    this.#lists = new Lists(this.#callbacks, clock, limits, status, () => this.#sender.wake(0));
+    this.#lists = new Lists(this.#callbacks, clock, limits, status, (list) => this.#listChanged(list));
     this.#feedback = new Feedback(limits, status, spool ? Spool.open(spool, clock, status) : null);
     const guilds = new Guilds(this.#roster, this.#callbacks, this.#staff, this.#marks);
     this.#snapshots = new Snapshots(world, this.#roster, guilds, clock, limits, status);
-    this.#heartbeat = new Heartbeat(world, this.#calls, clock, limits, status, instance, () => this.#sender.introduced());
+    this.#heartbeat = new Heartbeat(world, this.#calls, clock, limits, status, instance, () => this.#heartbeatArrived());
     const batches = new Batches(this.#marks, this.#feedback, this.#lists, guilds, clock, limits, status, (guild) => this.#miss(guild));
     const parts = {
       marks: this.#marks, snapshots: this.#snapshots, lists: this.#lists, feedback: this.#feedback, batches, heartbeat: this.#heartbeat,
       calls: this.#calls,
     };
-    this.#sender = new Sender(parts, clock, limits, status, instance, () => this.#synced());
+    this.#sender = new Sender(parts, clock, limits, status, instance, { snapshotSent: () => this.#snapshotSent(), synced: () => this.#synced() });
   }
 
   start(): void {
@@ -179,7 +179,7 @@ export class Core {
     const isNews = this.#staff.member(guild, user, all);
     // Replaces whatever is waiting for the same member, even with something that the service already knows.
     const isMarked = isNews && this.#snapshots.marks(guild);
-    if (isMarked || this.#marks.hasMember(guild, user)) this.#marked(this.#marks.member(guild, user, all));
+    if (isMarked || this.#marks.hasMember(guild, user)) this.#markMember(guild, user, all);
   }
 
   memberJoined(guild: string, user: string, roles: Iterable<string>): void {
@@ -191,7 +191,7 @@ export class Core {
     if (this.#isClosing) return;
     this.#staff.memberGone(guild, user);
     // Also for a stale shard: its snapshot may go without staff, and then doesn't include this.
-    if (this.#snapshots.isOwn(guild)) this.#marked(this.#marks.member(guild, user, null));
+    if (this.#snapshots.isOwn(guild)) this.#markMember(guild, user, null);
     this.#memberCount(guild);
   }
 
@@ -241,7 +241,7 @@ export class Core {
       guilds: ready.reduce((sum, shard) => sum + this.#roster.guildIds(shard).length, 0),
       shards: ready.length,
       staff: this.#staff.count,
-      waiting: { changes: this.#marks.size, feedback: this.#feedback.waiting, batch: this.#sender.batchLines },
+      waiting: { changes: this.#marks.waiting, feedback: this.#feedback.waiting, batch: this.#sender.batchLines },
       lastError: this.#status.lastError,
       counters: { ...this.#status.counters },
     };
@@ -260,7 +260,7 @@ export class Core {
     const overdue = new Promise<void>((resolve) => {
       cancel = this.#clock.after(this.#limits.closeTimeout, resolve);
     });
-    await Promise.race([overdue, this.#sender.close()]);
+    await Promise.race([overdue, this.#finish()]);
     cancel();
     if (this.#sender.hasLeft) this.#status.warn("closed before everything was sent");
     this.#isClosed = true;
@@ -270,10 +270,22 @@ export class Core {
 
   // --- internals
 
+  /** Sends what is waiting, then says goodbye, so that another process can take over immediately. */
+  async #finish(): Promise<void> {
+    await this.#sender.close();
+    if (this.#isClosed) return;
+    await this.#heartbeat.leave().catch((error: unknown) => this.#status.fault(error));
+  }
+
   #mark(guild: string, change: GuildChange): void {
     if (this.#isClosing) return;
     this.#snapshots.guildChanged(guild);
     if (this.#snapshots.marks(guild)) this.#marked(this.#marks.guild(guild, change));
+  }
+
+  #markMember(guild: string, user: string, roles: string[] | null): void {
+    const canBeSent = this.#snapshots.marks(guild);
+    this.#marked(canBeSent ? this.#marks.member(guild, user, roles) : this.#marks.holdMember(guild, user, roles));
   }
 
   #marked(hadRoom: boolean): void {
@@ -292,7 +304,7 @@ export class Core {
 
   /** False while there is no room: a retried callback must not cause everything to be sent again. */
   #askAgain(guild: string): boolean {
-    if (this.#marks.size > this.#limits.changes / 2) return false;
+    if (this.#marks.waiting > this.#limits.changes / 2) return false;
     this.#mark(guild, "ask");
     return true;
   }
@@ -304,16 +316,27 @@ export class Core {
     return result;
   }
 
-  #listChanged(list: "subscriptions" | "team"): void {
-    // Another process may have shard 0, and when it becomes ready here, both are sent anyway.
-    if (this.#isClosing || !this.#snapshots.isReady(0)) return;
+  #listChanged(list: ListName): void {
+    // When shard 0 becomes ready, or is free again, both are sent anyway.
+    if (this.#isClosing || !this.#maySendLists()) return;
     this.#lists.isStale[list] = true;
     this.#sender.wake(0);
   }
 
+  /** Subscriptions and team come from the process with shard 0. */
+  #maySendLists(): boolean {
+    return this.#snapshots.isReady(0) && !this.#snapshots.isReplaced(0);
+  }
+
+  #heartbeatArrived(): void {
+    this.#sender.introduced();
+    // Asks whether the process that owns some of the shards is still there.
+    if (this.#snapshots.hasReplaced) this.#sender.doubt();
+  }
+
   #refresh(): void {
     this.#cancelRefresh = this.#clock.after(this.#limits.refreshInterval, () => this.#refresh());
-    if (this.#snapshots.isReady(0)) this.#lists.look();
+    if (this.#maySendLists()) this.#lists.look();
     this.#hasSentAgain = false;
     if (this.#missed.size > 0) this.#sendMissed();
     this.#sender.doubt();
@@ -349,21 +372,23 @@ export class Core {
     this.#roster.forget();
   }
 
+  #snapshotSent(): void {
+    if (this.#wasConnected || !this.#snapshots.areSent) return;
+    this.#wasConnected = true;
+    const { guilds, shards, staff } = this.status();
+    const name = this.#world.name();
+    this.#status.info(`connected to ${this.#url}${name ? ` as ${name}` : ""}: ${counted(guilds, "guild")}, ${counted(shards, "shard")}, ${staff} staff`);
+  }
+
   #synced(): void {
-    if (this.#isClosing || !this.#snapshots.areSent) return;
-    if (!this.#wasSynced) {
-      this.#wasSynced = true;
-      const { guilds, shards, staff } = this.status();
-      const name = this.#world.name();
-      this.#status.info(`connected to ${this.#url}${name ? ` as ${name}` : ""}: ${counted(guilds, "guild")}, ${counted(shards, "shard")}, ${staff} staff`);
-    }
-    this.#status.emit("synced");
+    if (!this.#isClosing && this.#snapshots.areSent) this.#status.emit("synced");
   }
 
   #state(): State {
     if (this.#isClosed) return "closed";
     if (this.#calls.isDown) return "unreachable";
     if (!this.#wasReady) return "starting";
+    if (this.#snapshots.hasReplaced) return "replaced";
     return this.#snapshots.areSent && !this.#sender.hasLeft ? "synced" : "syncing";
   }
 }

@@ -28,6 +28,8 @@ export class Heartbeat {
   #hasNews = false;
   #cancelNews: (() => void) | null = null;
   #stopped = false;
+  /** The service may know this process. */
+  #hasReported = false;
 
   constructor(world: World, calls: Calls, clock: Clock, limits: Limits, status: Status, instance: string, acknowledged: () => void) {
     this.#world = world;
@@ -79,6 +81,12 @@ export class Heartbeat {
     return this.#underWay;
   }
 
+  /** Sends the last one: the service gives this process's shards to the next one immediately. */
+  async leave(): Promise<void> {
+    await this.ended();
+    if (this.#hasReported) await this.#send(true);
+  }
+
   /** The next one is due after both the interval and the delay. */
   #arm(delay: number): void {
     const now = this.#clock.now();
@@ -110,11 +118,12 @@ export class Heartbeat {
     if (!this.#stopped) this.#arm(delay);
   }
 
-  async #send(): Promise<Answer | null> {
+  async #send(isLeaving = false): Promise<Answer | null> {
     const shards = this.#world.shards();
     if (shards.length === 0) return null;
     this.#began = this.#clock.now();
     this.#hasNews = false;
+    this.#hasReported = true;
     const report = {
       instance: this.#instance,
       started_at: this.#startedAt / 1_000,
@@ -122,6 +131,7 @@ export class Heartbeat {
       library: this.#world.library(),
       shard_count: this.#world.shardCount(),
       shards,
+      ...(isLeaving ? { leaving: true } : {}),
     };
     const answer = await this.#calls.call({
       channel: "heartbeat",

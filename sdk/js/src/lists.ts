@@ -4,6 +4,8 @@ import type { Clock } from "./clock.js";
 import type { Limits } from "./limits.js";
 import type { Status } from "./status.js";
 
+export type ListName = "subscriptions" | "team";
+
 /** A list as it was sent. */
 export interface Listed {
   lines: string[];
@@ -21,24 +23,24 @@ export class Lists {
   readonly #clock: Clock;
   readonly #limits: Limits;
   readonly #status: Status;
-  readonly #wake: () => void;
+  readonly #retry: (list: ListName) => void;
   readonly #timers = new Map<string, () => void>();
   /** Subscriptions that the service refused: left out for as long as the callback returns them. */
   #refused = new Set<string>();
   /** What is left of a refused list, to be sent again. */
-  #retry: Listed | null = null;
+  #left: Listed | null = null;
   /** An answer that was refused too often: none of it is sent. */
   #hopeless = "";
   #refusedTeam = "";
   #sent = { subscriptions: "", team: "" };
   isStale = { subscriptions: false, team: false };
 
-  constructor(callbacks: Callbacks, clock: Clock, limits: Limits, status: Status, wake: () => void) {
+  constructor(callbacks: Callbacks, clock: Clock, limits: Limits, status: Status, retry: (list: ListName) => void) {
     this.#callbacks = callbacks;
     this.#clock = clock;
     this.#limits = limits;
     this.#status = status;
-    this.#wake = wake;
+    this.#retry = retry;
   }
 
   /** Calls both callbacks; each list is sent if it differs from the last acknowledged one. */
@@ -54,14 +56,20 @@ export class Lists {
 
   /** Whether subscriptions are waiting to be sent. */
   get hasSubscriptions(): boolean {
-    return this.isStale.subscriptions || this.#retry !== null;
+    return this.isStale.subscriptions || this.#left !== null;
+  }
+
+  /** Another process sends them. */
+  drop(): void {
+    this.isStale = { subscriptions: false, team: false };
+    this.#left = null;
   }
 
   /** Null if there is nothing to send. */
   async subscriptions(): Promise<Listed | null> {
-    const retry = this.#retry;
-    this.#retry = null;
-    if (retry && !this.isStale.subscriptions) return retry;
+    const left = this.#left;
+    this.#left = null;
+    if (left && !this.isStale.subscriptions) return left;
     this.isStale.subscriptions = false;
     const entries = await this.#callbacks.subscriptions();
     if (entries === null) this.#again("subscriptions");
@@ -86,9 +94,15 @@ export class Lists {
     return print === this.#sent.team || print === this.#refusedTeam ? null : { lines, print, answer: print, refusals: 0 };
   }
 
-  acknowledged(name: "subscriptions" | "team", print: string): void {
+  acknowledged(name: ListName, print: string): void {
     this.#sent[name] = print;
     if (name === "subscriptions") this.#status.forget("refused subscriptions");
+  }
+
+  /** No answer came: the service may have them or not. */
+  lostSubscriptions(): void {
+    this.#sent.subscriptions = "";
+    this.isStale.subscriptions = true;
   }
 
   /** Leaves these subscriptions out from now on, and sends the rest again; if that has happened too often, nothing. */
@@ -102,7 +116,7 @@ export class Lists {
     const refusals = listed.refusals + 1;
     if (refusals < most) {
       const lines = listed.lines.filter((_, line) => !refused.has(line));
-      this.#retry = { lines, print: fingerprint(lines), answer: listed.answer, refusals };
+      this.#left = { lines, print: fingerprint(lines), answer: listed.answer, refusals };
       return;
     }
     this.#hopeless = listed.answer;
@@ -118,13 +132,9 @@ export class Lists {
     for (const cancel of this.#timers.values()) cancel();
   }
 
-  #again(name: "subscriptions" | "team"): void {
+  #again(name: ListName): void {
     this.#timers.get(name)?.();
-    const cancel = this.#clock.after(this.#limits.callbackRetry, () => {
-      this.isStale[name] = true;
-      this.#wake();
-    });
-    this.#timers.set(name, cancel);
+    this.#timers.set(name, this.#clock.after(this.#limits.callbackRetry, () => this.#retry(name)));
   }
 }
 

@@ -32,6 +32,8 @@ export class Marks {
   readonly #clock: Clock;
   readonly #limits: Limits;
   #marks = new Map<string, Mark>();
+  /** Members who left a guild whose shard can't be sent now: they wait for its snapshot. */
+  readonly #held = new Map<string, MemberMark>();
   /** Guilds where only the member count changed, and when they may be sent. */
   readonly #counts = new Map<string, number>();
   /** When each guild's last line, with its member count, was built; old ones are forgotten. */
@@ -42,9 +44,14 @@ export class Marks {
     this.#limits = limits;
   }
 
-  /** Doesn't include member counts: there are at most as many as guilds. */
+  /** How many can be sent. Doesn't include member counts: there are at most as many as guilds. */
   get size(): number {
     return this.#marks.size;
+  }
+
+  /** Includes those that wait for a snapshot. */
+  get waiting(): number {
+    return this.#marks.size + this.#held.size;
   }
 
   /** False if there is no room for it. */
@@ -61,7 +68,16 @@ export class Marks {
 
   /** False if there is no room for it. */
   member(guild: string, user: string, roles: string[] | null): boolean {
-    return this.#set(`${guild}/${user}`, { guild, user, roles, isKept: roles === null || this.#isKept(guild, user) });
+    return this.#set(`${guild}/${user}`, this.#replaceMember(guild, user, roles));
+  }
+
+  /** Like `member`, but waits for the snapshot of the guild's shard, which includes everything except members who left. */
+  holdMember(guild: string, user: string, roles: string[] | null): boolean {
+    const mark = this.#replaceMember(guild, user, roles);
+    if (!mark.isKept) return true;
+    if (this.waiting >= this.#limits.changes) return false;
+    this.#held.set(`${guild}/${user}`, mark);
+    return true;
   }
 
   /** The member count has changed. Returns in how many milliseconds it may be sent. */
@@ -133,15 +149,26 @@ export class Marks {
     return next === Infinity ? null : Math.max(0, next - this.#clock.now());
   }
 
-  /** Drops what a snapshot includes: everything except members who left a guild. Returns what stays. */
-  drop(isDropped: (guild: string) => boolean): MemberMark[] {
-    const left: MemberMark[] = [];
+  /** Drops what a snapshot includes: everything except members who left a guild, who wait for it. */
+  drop(isDropped: (guild: string) => boolean): void {
     for (const [key, mark] of this.#marks) {
       if (!isDropped(mark.guild)) continue;
-      if ("user" in mark && mark.isKept) left.push(mark);
-      else this.#marks.delete(key);
+      this.#marks.delete(key);
+      if ("user" in mark && mark.isKept) this.#held.set(key, mark);
     }
     for (const guild of this.#counts.keys()) if (isDropped(guild)) this.#counts.delete(guild);
+  }
+
+  /** A snapshot of these guilds begins. Returns the members who left: they are sent after it. */
+  begin(isIncluded: (guild: string) => boolean): MemberMark[] {
+    this.drop(isIncluded);
+    const left: MemberMark[] = [];
+    for (const [key, mark] of this.#held) {
+      if (!isIncluded(mark.guild)) continue;
+      this.#held.delete(key);
+      this.#marks.set(key, mark);
+      left.push(mark);
+    }
     return left;
   }
 
@@ -153,28 +180,33 @@ export class Marks {
 
   clear(): void {
     this.#marks.clear();
+    this.#held.clear();
     this.#counts.clear();
   }
 
   hasMember(guild: string, user: string): boolean {
-    return this.#marks.has(`${guild}/${user}`);
+    const key = `${guild}/${user}`;
+    return this.#marks.has(key) || this.#held.has(key);
   }
 
   #set(key: string, mark: Mark): boolean {
-    if (!this.#marks.delete(key) && this.#marks.size >= this.#limits.changes) return false;
+    if (!this.#marks.delete(key) && this.waiting >= this.#limits.changes) return false;
     this.#marks.set(key, mark);
     return true;
   }
 
-  /** Whether this member has a waiting mark that a snapshot without staff leaves out. */
-  #isKept(guild: string, user: string): boolean {
-    const mark = this.#marks.get(`${guild}/${user}`);
-    return mark !== undefined && "user" in mark && mark.isKept;
+  /** Removes the member's waiting mark. The new one is kept if that one was: the member left, and came back. */
+  #replaceMember(guild: string, user: string, roles: string[] | null): MemberMark {
+    const key = `${guild}/${user}`;
+    const old = (this.#held.get(key) ?? this.#marks.get(key)) as MemberMark | undefined;
+    this.#held.delete(key);
+    this.#marks.delete(key);
+    return { guild, user, roles, isKept: roles === null || (old?.isKept ?? false) };
   }
 
   #dropGuild(guild: string): void {
     this.#lines.delete(guild);
-    for (const [key, mark] of this.#marks) if (mark.guild === guild) this.#marks.delete(key);
+    for (const marks of [this.#marks, this.#held]) for (const [key, mark] of marks) if (mark.guild === guild) marks.delete(key);
     this.#counts.delete(guild);
   }
 }

@@ -31,10 +31,13 @@ export class Sender {
   readonly #limits: Limits;
   readonly #status: Status;
   readonly #instance: string;
+  readonly #snapshotSent: () => void;
   readonly #synced: () => void;
 
   /** The number of the next event. */
   #next = 1;
+  /** What the service expects at least, if it has lost nothing. Null after it has asked for a resync, until it has a snapshot. */
+  #after: number | null = 1;
   #batch: Batch | null = null;
   /** The service has received a heartbeat from this process, so it knows when the process started. */
   #isIntroduced = false;
@@ -53,13 +56,14 @@ export class Sender {
   #timer: { at: number; cancel: () => void } | null = null;
   #endPause = (): void => {};
 
-  constructor(parts: Parts, clock: Clock, limits: Limits, status: Status, instance: string, synced: () => void) {
+  constructor(parts: Parts, clock: Clock, limits: Limits, status: Status, instance: string, on: { snapshotSent(): void; synced(): void }) {
     this.#parts = parts;
     this.#clock = clock;
     this.#limits = limits;
     this.#status = status;
     this.#instance = instance;
-    this.#synced = synced;
+    this.#snapshotSent = on.snapshotSent;
+    this.#synced = on.synced;
     this.#failures = new Backoff(limits, clock);
     this.#repeatedResyncs = new Backoff(limits, clock);
     this.#stuckSnapshots = new Backoff(limits, clock);
@@ -190,26 +194,26 @@ export class Sender {
 
   async #sendSnapshot(shard: number): Promise<number> {
     const { snapshots, marks } = this.#parts;
-    const gone = marks.drop(snapshots.isOf(shard));
-    const first = this.#snapshotNumber();
-    const answer = await this.#call(first, {
-      method: "PUT",
+    const gone = marks.begin(snapshots.isOf(shard));
+    const number = this.#next + 1;
+    const answer = await this.#put(number, {
       path: snapshots.path(shard),
       lines: snapshots.begin(shard),
       understands: (status, data) => (status === 409 && hasNext(data)) || refusedLines(status, data, snapshots.size).size > 0,
     });
     if (!answer.failed && answer.status === 200) {
-      this.#next = first;
+      this.#numbered(number);
       this.#status.counters.snapshots += 1;
       this.#status.counters.linesSent += snapshots.acknowledged(shard);
       for (const mark of gone) if (snapshots.hasStaff(mark.guild)) marks.dropMember(mark);
       this.#status.forget("changes");
-      this.#stuckSnapshots.reset();
+      this.#noteOwners(answer.data);
+      this.#snapshotSent();
       return 0;
     }
     snapshots.failed(shard);
     if (answer.failed) return this.#failures.next(answer.retryAfter);
-    if (answer.status === 409) return this.#overtaken(answer.data);
+    if (answer.status === 409) return this.#overtaken(number, answer.data);
     for (const [line, reason] of refusedLines(422, answer.data, snapshots.size)) snapshots.refuse(line, reason);
     return 0;
   }
@@ -219,18 +223,16 @@ export class Sender {
     const listed = await lists.subscriptions();
     if (!listed) return 0;
     const { lines } = listed;
-    const first = this.#snapshotNumber();
-    const answer = await this.#call(first, {
-      method: "PUT",
+    const number = this.#next + 1;
+    const answer = await this.#put(number, {
       path: "/bot/subscriptions",
       lines: [...lines, `{"end":${lines.length}}`],
       understands: (status, data) => (status === 409 && hasNext(data)) || refusedLines(status, data, lines.length).size > 0,
     });
     if (!answer.failed && answer.status === 200) {
-      this.#next = first;
+      this.#numbered(number);
       this.#status.counters.linesSent += lines.length;
       lists.acknowledged("subscriptions", listed.print);
-      this.#stuckSnapshots.reset();
       return 0;
     }
     if (!answer.failed && answer.status === 422) {
@@ -239,7 +241,9 @@ export class Sender {
       return 0;
     }
     lists.isStale.subscriptions = true;
-    return answer.failed ? this.#failures.next(answer.retryAfter) : this.#overtaken(answer.data);
+    if (!answer.failed) return this.#overtaken(number, answer.data);
+    lists.lostSubscriptions();
+    return this.#failures.next(answer.retryAfter);
   }
 
   /** Sends no events under the next number: if there is no gap, the service still has everything before it. */
@@ -247,11 +251,9 @@ export class Sender {
     const answer = await this.#events(this.#next, [], (status, data) => status === 409 && hasNext(data));
     if (answer.failed) return this.#failures.next(answer.retryAfter);
     this.#isDoubtful = false;
-    if (answer.status === 409) {
-      this.#next = Math.max(this.#next, Number(answer.data["next"]));
-      return this.#resyncRequired();
-    }
+    if (answer.status === 409) return this.#gap(this.#next, answer.data);
     this.#resyncsEnded();
+    this.#noteOwners(answer.data);
     return 0;
   }
 
@@ -261,25 +263,24 @@ export class Sender {
   }
 
   async #sendBatch(batch: Batch): Promise<number> {
-    const { batches, snapshots } = this.#parts;
+    const { batches } = this.#parts;
     const texts = batch.lines.map(({ text }) => text);
     const answer = await this.#events(batch.first, texts, (status, data) => status === 413 || status === 422 || (status === 409 && hasNext(data)));
     if (answer.failed) return this.#failures.next(answer.retryAfter);
     const { status, data } = answer;
     const after = batch.first + batch.lines.length;
     if (status === 200) {
-      this.#next = after;
+      this.#next = this.#after = after;
       this.#batch = null;
       this.#resyncsEnded();
       batches.acknowledged(batch);
+      this.#noteOwners(data);
       return 0;
     }
     if (status === 409) {
       this.#batch = null;
       batches.returned(batch);
-      // Without a shard there is no snapshot that could set the number.
-      this.#next = snapshots.hasReady ? Math.max(after, Number(data["next"])) : Number(data["next"]);
-      return this.#resyncRequired();
+      return this.#gap(after, data);
     }
     const refused = refusedLines(status, data, batch.lines.length);
     if (refused.size > 0) for (const [line, reason] of [...refused].reverse()) batches.drop(batch, line, reason);
@@ -290,7 +291,23 @@ export class Sender {
     return 0;
   }
 
-  #resyncRequired(): number {
+  /** Some of the process's shards may belong to one that started later, or be free again after that. */
+  #noteOwners(data: Data): void {
+    const { marks, snapshots, lists } = this.#parts;
+    for (const shard of snapshots.replaced(data["replaced"])) {
+      marks.drop(snapshots.isOf(shard));
+      if (shard === 0) lists.drop();
+    }
+    if (snapshots.free(data["free"]).includes(0)) lists.forget();
+  }
+
+  /** The service lacks events or a snapshot. The numbers below `after` may have been used. */
+  #gap(after: number, data: Data): number {
+    const theirs = Number(data["next"]);
+    // Without a shard there is no snapshot that could set the number.
+    const { hasReady } = this.#parts.snapshots;
+    this.#next = hasReady ? Math.max(after, theirs) : theirs;
+    this.#after = hasReady ? null : theirs;
     this.#status.info("the service asks for everything again");
     this.resync();
     this.#resyncs += 1;
@@ -302,27 +319,39 @@ export class Sender {
     this.#repeatedResyncs.reset();
   }
 
-  /** A snapshot arrived too late and is sent again. */
-  #overtaken(data: Data): number {
+  /** A snapshot arrived too late, or at a service that lacks something: it is sent again. */
+  #overtaken(number: number, data: Data): number {
+    if (data["error"] !== "snapshot_outdated") return this.#gap(number, data);
     const theirs = Number(data["next"]);
     const hasMoved = theirs > this.#next;
     this.#next = Math.max(this.#next, theirs);
+    this.#after = theirs;
     this.#isIntroduced = false;
     return hasMoved ? 0 : this.#stuckSnapshots.next();
   }
 
-  /** Never 1: a service that lost everything expects 1, and has to find a gap in whatever comes after a snapshot. */
-  #snapshotNumber(): number {
-    this.#next = Math.max(this.#next, 2);
-    return this.#next;
+  /** The service has the snapshot or list with this number. */
+  #numbered(number: number): void {
+    this.#next = this.#after = number;
+    this.#stuckSnapshots.reset();
+  }
+
+  /**
+   * A snapshot or list is numbered above `next`: a service that loses it finds a gap in whatever comes after it. It says what the service
+   * expects if it has lost nothing. If it fails, it may still arrive, or have arrived.
+   */
+  async #put(number: number, call: Omit<Call, "method" | "headers" | "channel">): Promise<Answer> {
+    const answer = await this.#call(number, { method: "PUT", ...call }, this.#after === null ? {} : { "feed-after": String(this.#after) });
+    if (answer.failed) this.#next = number;
+    return answer;
   }
 
   #events(first: number, lines: string[], understands: NonNullable<Call["understands"]>): Promise<Answer> {
     return this.#call(first, { method: "POST", path: "/bot/events", lines, understands });
   }
 
-  async #call(first: number, call: Omit<Call, "headers" | "channel">): Promise<Answer> {
-    const headers = { "content-type": "application/x-ndjson", "feed-instance": this.#instance, "feed-sequence": String(first) };
+  async #call(first: number, call: Omit<Call, "headers" | "channel">, more: Record<string, string> = {}): Promise<Answer> {
+    const headers = { "content-type": "application/x-ndjson", "feed-instance": this.#instance, "feed-sequence": String(first), ...more };
     const answer = await this.#parts.calls.call({ ...call, channel: "data", headers });
     if (!answer.failed) this.#failures.reset();
     return answer;

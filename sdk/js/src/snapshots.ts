@@ -5,8 +5,11 @@ import type { Roster } from "./roster.js";
 import type { Status } from "./status.js";
 import { type World, shardOf } from "./world.js";
 
-/** Stale: has to be sent as a whole. Sending: its snapshot is in progress, and changes are marked. A shard that isn't here is unknown. */
-type ShardState = "stale" | "sending" | "sent";
+/**
+ * Stale: has to be sent as a whole. Sending: its snapshot is in progress, and changes are marked. Replaced: it belongs to a process that
+ * started later. A shard that isn't here is unknown.
+ */
+type ShardState = "stale" | "sending" | "sent" | "replaced";
 
 /** The process's own shards, and the lines of their snapshots. */
 export class Snapshots {
@@ -64,6 +67,14 @@ export class Snapshots {
     return this.#shards.has(shard);
   }
 
+  isReplaced(shard: number): boolean {
+    return this.#shards.get(shard) === "replaced";
+  }
+
+  get hasReplaced(): boolean {
+    return [...this.#shards.values()].includes("replaced");
+  }
+
   get hasReady(): boolean {
     return this.#shards.size > 0;
   }
@@ -78,7 +89,7 @@ export class Snapshots {
     return this.#world.shards().some(({ id }) => id === shard);
   }
 
-  /** Whether to send changes of this guild. If its shard is unknown or stale, its snapshot will include them. */
+  /** Whether to send changes of this guild. If its shard is unknown, stale or replaced, its next snapshot will include them. */
   marks(guild: string): boolean {
     const state = this.#shards.get(shardOf(guild, this.#count));
     return state === "sending" || state === "sent";
@@ -147,6 +158,26 @@ export class Snapshots {
   /** How many guilds the snapshot has. */
   get size(): number {
     return this.#written.length;
+  }
+
+  /** These shards of a response belong to another process now. Returns those of this process. */
+  replaced(listed: unknown): number[] {
+    const replaced = this.#listed(listed);
+    for (const shard of replaced) this.#shards.set(shard, "replaced");
+    return replaced;
+  }
+
+  /** The owner of these shards has left: this process sends its own again, and they are returned. */
+  free(listed: unknown): number[] {
+    const free = this.#listed(listed).filter((shard) => this.#shards.get(shard) !== "stale");
+    for (const shard of free) this.#shards.set(shard, "stale");
+    return free;
+  }
+
+  /** The ready shards in a response's list. */
+  #listed(listed: unknown): number[] {
+    const entries = (Array.isArray(listed) ? listed : []) as ({ shard_count?: unknown; shard_id?: unknown } | null)[];
+    return this.ready.filter((shard) => entries.some((entry) => entry?.shard_count === this.#count && entry.shard_id === shard));
   }
 
   /** The service refused a line of the snapshot, counted from 0. */

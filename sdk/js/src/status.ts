@@ -16,7 +16,7 @@ export const defaultLogger: Logger = {
   error: (message) => console.error(message),
 };
 
-export type State = "starting" | "syncing" | "synced" | "unreachable" | "closed";
+export type State = "starting" | "syncing" | "synced" | "replaced" | "unreachable" | "closed";
 
 /** Counted since the start. */
 export interface Counters {

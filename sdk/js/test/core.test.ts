@@ -180,6 +180,48 @@ test("nothing of it throws into the bot", async () => {
   assert.notEqual(companion.status().lastError, null);
 });
 
+test("while shard 0 belongs to a later process, a failed callback isn't called again; other shard counts don't matter", async () => {
+  let isFailing = true;
+  let calls = 0;
+  const subscriptions = (): Subscription[] => {
+    calls += 1;
+    if (isFailing) throw new Error("the database is down");
+    return [];
+  };
+  const client = new FakeClient(1);
+  const { companion, service, pass } = world(client, { subscriptions });
+  client.ready();
+  await pass(1_000);
+  isFailing = false;
+  service.owners = { replaced: [{ shard_count: 2, shard_id: 0 }, null], free: "nonsense" };
+  void companion.feedback(entry(1));
+  await pass(1_000);
+  assert.equal(companion.status().state, "synced");
+  service.owners = { replaced: [{ shard_count: 1, shard_id: 0 }] };
+  void companion.feedback(entry(2));
+  await pass(600_000);
+  assert.equal(companion.status().state, "replaced");
+  assert.equal(calls, 1);
+  service.owners = { free: [{ shard_count: 2, shard_id: 0 }] };
+  await pass(60_000);
+  assert.equal(companion.status().state, "replaced");
+  service.owners = { free: [{ shard_count: 1, shard_id: 0 }] };
+  await pass(15_000);
+  service.owners = {};
+  await pass(15_000);
+  assert.equal(calls, 2);
+  assert.equal(companion.status().state, "synced");
+});
+
+test("a process that has sent no heartbeat doesn't say goodbye", async () => {
+  const client = new FakeClient(1);
+  const { companion, service, pass } = world(client);
+  const closing = companion.close();
+  await pass(0);
+  await closing;
+  assert.equal(service.calls.length, 0);
+});
+
 test("a shard of 20,000 guilds is streamed while the event loop stays free", async () => {
   const client = new FakeClient(20_000);
   let pieces = 0;

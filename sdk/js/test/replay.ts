@@ -301,7 +301,7 @@ export class Replay {
     void result.then((delivery) => this.#deliveries.set(step["as"], delivery));
   }
 
-  #expect({ expect, sequence, lines, count, body, answer }: Json): void {
+  #expect({ expect, sequence, after = sequence - 1, lines, count, body, answer }: Json): void {
     const underWay = this.#service.pending.filter(({ isComplete }) => isComplete).map(summary);
     if (expect === "nothing") return assert.deepEqual(underWay, [], "under way");
     const found = this.#service.pending.find(({ request }) => `${request.method} ${request.path}` === expect);
@@ -310,7 +310,11 @@ export class Replay {
     assert.ok(found.isComplete, "the body is not complete");
     const sent = found.lines.map((line) => JSON.parse(line) as Json);
     if (body) checkPart(sent[0] as Json, body, "body");
-    if (sequence !== undefined) assert.equal(found.request.headers["feed-sequence"], String(sequence));
+    if (sequence !== undefined) {
+      assert.equal(found.request.headers["feed-sequence"], String(sequence));
+      const expected = found.request.method === "PUT" && after !== null ? String(after) : undefined;
+      assert.equal(found.request.headers["feed-after"], expected, "Feed-After");
+    }
     if (found.request.method === "PUT" && !expect.endsWith("heartbeat")) assert.deepEqual(sent.pop(), { end: sent.length }, "the last line");
     if (lines) assert.deepEqual(sent, lines);
     if (count !== undefined) assert.equal(sent.length, count);

@@ -25,6 +25,7 @@ export interface Call {
   path: string;
   instance: string | null;
   sequence: number | null;
+  after: number | null;
   /** Lines of NDJSON, or the one JSON object. */
   lines: Json[];
 }
@@ -39,6 +40,8 @@ export class Service {
   feedback = new Map<string, Json>();
   team: Json[] = [];
   heartbeats: Json[] = [];
+  /** What the responses say about shards that belong to another process: `replaced`, `free`. */
+  owners: Json = {};
   membersGone: string[] = [];
   calls: Call[] = [];
   /** Checks a request first. If it returns a response, nothing is applied. */
@@ -66,6 +69,7 @@ export class Service {
     if (call.lines.at(-1)?.["end"] !== lines.length) {
       return { status: 422, data: { error: "line_invalid", line: call.lines.length, reason: "no end" } };
     }
+    if (next < (call.after ?? 1)) return { status: 409, data: { error: "resync_required", next } };
     if (next > call.sequence) return { status: 409, data: { error: "snapshot_outdated", next } };
     this.next.set(call.instance, call.sequence);
     if (call.path === "/bot/subscriptions") this.subscriptions = lines;
@@ -92,7 +96,7 @@ export class Service {
     for (const line of fresh) this.#apply(line);
     const after = Math.max(next, first + call.lines.length);
     this.next.set(instance, after);
-    return { status: 200, data: { applied: fresh.length, ignored: 0, next: after } };
+    return { status: 200, data: { applied: fresh.length, ignored: 0, next: after, ...this.owners } };
   }
 
   #apply(line: Json): void {
@@ -139,8 +143,8 @@ function without(staff: Json, user: string): Json {
 /** A request as the service reads it. */
 export function callOf({ method, path, headers }: Pick<FeedRequest, "method" | "path" | "headers">, text: string): Call {
   const lines = text.split("\n").filter((line) => line !== "").map((line) => JSON.parse(line) as Json);
-  const sequence = headers["feed-sequence"];
-  return { method, path, instance: headers["feed-instance"] ?? null, sequence: sequence === undefined ? null : Number(sequence), lines };
+  const number = (name: string): number | null => (headers[name] === undefined ? null : Number(headers[name]));
+  return { method, path, instance: headers["feed-instance"] ?? null, sequence: number("feed-sequence"), after: number("feed-after"), lines };
 }
 
 /** A transport to an in-memory service, or to nowhere. */

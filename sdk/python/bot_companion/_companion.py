@@ -25,7 +25,7 @@ from ._source import Json, Source
 from ._spool import Spool
 from ._staff import Staff
 from ._status import State, Status, StatusReport, call_in, running_loop
-from ._transport import Channel, Transport
+from ._transport import Channel, Failure, Transport
 from ._types import (
     FeedbackEntry,
     FlagCallback,
@@ -82,6 +82,7 @@ class Companion:
         )
         self._events = Events(shards, marks, callbacks, staff, budget, heartbeat, sender)
         channel.when_back = sender.service_is_back
+        heartbeat.when_sent = sender.check_replaced
         sender.when_connected = self._connected
         sender.when_refreshed = self._events.refresh
         guilds.when_missed = self._events.missed
@@ -245,6 +246,8 @@ class Companion:
             return "unreachable"
         if not self._shards.was_ready:
             return "starting"
+        if self._shards.any_replaced:
+            return "replaced"
         return "synced" if self._sender.is_synced() else "syncing"
 
     def _feedback_line(self, given: Mapping[str, Any]) -> Json:
@@ -278,7 +281,8 @@ class Companion:
         self._sender.close()
         try:
             if self._tasks:
-                await asyncio.wait({self._tasks[0]}, timeout=self._limits.close_timeout)
+                self._tasks.append(asyncio.ensure_future(self._finish()))
+                await asyncio.wait({self._tasks[-1]}, timeout=self._limits.close_timeout)
         finally:
             for task in self._tasks:
                 task.cancel()
@@ -291,6 +295,18 @@ class Companion:
                 await self._channel.close()
             except Exception as error:
                 self._status.fault("close", error)
+
+
+    async def _finish(self) -> None:
+        """Sends what is waiting, then says goodbye, so that another process can take over at once."""
+        sending, reporting = self._tasks[:2]
+        await asyncio.wait({sending})
+        reporting.cancel()
+        await asyncio.wait({reporting})
+        try:
+            await self._heartbeat.leave()
+        except Failure:
+            pass  # without it, the service waits for 90 seconds
 
 
 class Nowhere:

@@ -37,10 +37,13 @@ class Heartbeat:
         self._introduction: object | None = None
         """Set once the service has a heartbeat from this process."""
         self._asked: object = object()
+        self._has_reported = False
         self._shards_known = asyncio.Event()
         self._ready_since: float | None = None
         """When the first shard that hasn't been reported yet became ready."""
         self._wake = asyncio.Event()
+        self.when_sent: Callable[[], None] = lambda: None
+        """Called after each heartbeat that the service has acknowledged."""
 
     @property
     def is_introduced(self) -> bool:
@@ -61,7 +64,12 @@ class Heartbeat:
             self._ready_since = asyncio.get_running_loop().time()
             self._wake.set()
 
-    async def beat(self) -> None:
+    async def leave(self) -> None:
+        """The last heartbeat: the service gives this process's shards to the next one at once."""
+        if self._has_reported:
+            await self.beat(leaving=True)
+
+    async def beat(self, leaving: bool = False) -> None:
         async with self._one_at_a_time:
             asked = self._asked
             self._last = asyncio.get_running_loop().time()
@@ -74,9 +82,13 @@ class Heartbeat:
                 "shard_count": self._source.shard_count(),
                 "shards": self._source.shard_health(),
             }
+            if leaving:
+                body["leaving"] = True
+            self._has_reported = True
             await self._channel.send("PUT", "/bot/heartbeat", [encode(body)])
             self._status.counters["heartbeats"] += 1
             self._introduction = asked
+            self.when_sent()
 
     def _due(self) -> float:
         due = self._last + self._limits.heartbeat_interval

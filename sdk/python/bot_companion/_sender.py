@@ -66,6 +66,8 @@ class Sender:
         self._random = random
 
         self._next = 1
+        self._after: int | None = 1
+        """What the service expects at least, if it has lost nothing. `None` after it has asked for a resync, until it has a snapshot."""
         self._batch: list[Line] = []
         """Numbered lines, starting at `next`, whose outcome isn't known."""
         self._doubtful = False
@@ -124,13 +126,23 @@ class Sender:
         self._wake.set()
 
     def subscriptions_changed(self) -> None:
-        if self._callbacks.has_subscriptions and self._shards.is_ready(0):
+        if self._callbacks.has_subscriptions and self._may_send_lists():
             self._subscriptions_stale = True
             self._wake.set()
 
     def team_changed(self) -> None:
-        if self._callbacks.has_team and self._shards.is_ready(0):
+        if self._callbacks.has_team and self._may_send_lists():
             self._team_stale = True
+            self._wake.set()
+
+    def _may_send_lists(self) -> bool:
+        """Subscriptions and team come from the process with shard 0."""
+        return self._shards.is_ready(0) and not self._shards.belongs_to_another(0)
+
+    def check_replaced(self) -> None:
+        """Asks whether the process that owns some of the shards is still there."""
+        if self._shards.any_replaced:
+            self._doubtful = True
             self._wake.set()
 
     def service_is_back(self) -> None:
@@ -285,8 +297,8 @@ class Sender:
     # Snapshots
 
     async def _send_snapshot(self, shard: int) -> None:
-        # Never 1: a service that lost everything expects 1, and has to find a gap in whatever comes after a snapshot.
-        number = max(self._next, 2)
+        # Above `next`: a service that loses it finds a gap in whatever comes after it.
+        number = self._next + 1
         self._shards.begin(shard)
         self._marks.begin(self._shards.is_of(shard))
         snapshot = Snapshot(
@@ -299,9 +311,13 @@ class Sender:
                 f"/bot/shards/{self._shards.count}/{shard}/guilds",
                 snapshot.lines(),
                 number,
+                self._after,
                 lambda answer: answer.status == 409 or bool(answer.refused(len(snapshot.sent))),
             )
             acknowledged = answer.status == 200
+        except Failure:
+            self._next = number  # it may still arrive, or have arrived
+            raise
         finally:
             self._shards.end(shard, sent=acknowledged)
         if answer.status == 409:
@@ -310,19 +326,24 @@ class Sender:
             for line, reason in answer.refused(len(snapshot.sent)).items():
                 self._refuse_guild(snapshot.sent[line], reason)
         else:
-            self._next = number
+            self._next = self._after = number
             for mark in snapshot.covered:
                 self._marks.discard(mark)
             self._status.counters["snapshots"] += 1
             self._status.counters["lines_sent"] += len(snapshot.sent)
+            self._note_lost(answer)
             if not self._connected and self._shards.all_sent():
                 self._connected = True
                 self.when_connected()
 
     def _overtaken(self, number: int, answer: Answer) -> None:
-        self._next = max(number, answer.next)
+        if answer.is_gap:
+            self._gap(number, answer)
+            return
+        moved = answer.next > self._next
+        self._next, self._after = max(self._next, answer.next), answer.next
         self._heartbeat.forget()
-        if self._next == number:
+        if not moved:
             raise Wait
 
     def _refuse_guild(self, guild: int, reason: str) -> None:
@@ -339,17 +360,19 @@ class Sender:
             if retry is None:
                 return
         lines, sent, tries = retry
-        asked, number = self._resyncs, max(self._next, 2)
+        asked, number = self._resyncs, self._next + 1
         try:
             answer = await self._channel.send(
                 "PUT",
                 "/bot/subscriptions",
                 [*sent, _lines.encode({"end": len(sent)})],
                 number,
+                self._after,
                 lambda answer: answer.status == 409 or bool(answer.refused(len(sent))),
             )
         except Failure:
-            self._subscriptions_stale = True
+            # It may still arrive, or have arrived.
+            self._next, self._subscriptions_sent, self._subscriptions_stale = number, None, True
             raise
         if answer.status == 409:
             self._subscriptions_stale = True
@@ -365,7 +388,7 @@ class Sender:
             else:
                 self._give_up_subscriptions(lines)
         else:
-            self._next = number
+            self._next = self._after = number
             self._status.counters["lines_sent"] += len(sent)
             if asked == self._resyncs:
                 self._subscriptions_sent = sent
@@ -411,16 +434,33 @@ class Sender:
 
     async def _probe(self) -> None:
         """Sends an events request without lines: the response says whether the service still has everything."""
-        answer = await self._channel.send("POST", "/bot/events", [], self._next, lambda answer: answer.status == 409)
+        answer = await self._channel.send("POST", "/bot/events", [], self._next, handles=lambda answer: answer.status == 409)
         self._doubtful = False
         if answer.status == 409:
             self._gap(self._next, answer)
         else:
             self._resyncs_in_a_row = 0
+            self._note_lost(answer)
+
+    def _note_lost(self, answer: Answer) -> None:
+        """Shards of this process may belong to one that started later, or be free again after that."""
+        count = self._shards.count
+        for shard in answer.shards("replaced", count):
+            self._shards.replaced(shard)
+            self._marks.drop(self._shards.is_of(shard))
+            if shard == 0:
+                self._subscriptions_stale = self._team_stale = False
+                self._subscriptions_retry = None
+        for shard in answer.shards("free", count):
+            if self._shards.free(shard) and shard == 0:
+                self._forget_sent()
 
     def _gap(self, after: int, answer: Answer) -> None:
         """The service lacks events or a snapshot. The numbers up to `after` may have been used."""
-        self._next = max(after, answer.next) if self._shards.any_ready else answer.next
+        if self._shards.any_ready:
+            self._next, self._after = max(after, answer.next), None
+        else:
+            self._next = self._after = answer.next
         self.resync()
         self._resyncs_in_a_row += 1
         if self._resyncs_in_a_row > 1:
@@ -459,7 +499,7 @@ class Sender:
             "/bot/events",
             [line.text for line in batch],
             self._next,
-            lambda answer: answer.status in (409, 413, 422),
+            handles=lambda answer: answer.status in (409, 413, 422),
         )
         if answer.status == 409:
             self._batch = []
@@ -472,10 +512,11 @@ class Sender:
             self._halve(answer)
         else:
             self._acknowledged(batch)
+            self._note_lost(answer)
 
     def _acknowledged(self, batch: list[Line]) -> None:
         self._batch = []
-        self._next += len(batch)
+        self._next = self._after = self._next + len(batch)
         self._resyncs_in_a_row = 0
         self._status.counters["lines_sent"] += len(batch)
         for line in batch:

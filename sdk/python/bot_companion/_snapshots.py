@@ -20,6 +20,7 @@ class ShardState(Enum):
     STALE = "to be sent whole"
     SENDING = "its snapshot is under way"
     SENT = "sent"
+    REPLACED = "belongs to a process that started later"
 
 
 class Shards:
@@ -106,6 +107,24 @@ class Shards:
         for shard in self._states:
             if concerned(shard):
                 self._states[shard] = ShardState.STALE
+
+    @property
+    def any_replaced(self) -> bool:
+        return ShardState.REPLACED in self._states.values()
+
+    def belongs_to_another(self, shard: int) -> bool:
+        return self._states.get(shard) is ShardState.REPLACED
+
+    def replaced(self, shard: int) -> None:
+        if shard in self._states:
+            self._states[shard] = ShardState.REPLACED
+
+    def free(self, shard: int) -> bool:
+        """Whether its snapshot has to be sent now, because it holds another process's data and that one is gone."""
+        is_lost = self._states.get(shard) in (ShardState.SENT, ShardState.REPLACED)
+        if is_lost:
+            self._states[shard] = ShardState.STALE
+        return is_lost
 
     def begin(self, shard: int) -> None:
         self._states[shard] = ShardState.SENDING

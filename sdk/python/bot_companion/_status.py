@@ -11,7 +11,7 @@ from typing import Any, Literal, TypedDict, cast
 
 log = logging.getLogger("bot_companion")
 
-State = Literal["starting", "syncing", "synced", "unreachable", "closed"]
+State = Literal["starting", "syncing", "synced", "replaced", "unreachable", "closed"]
 Event = Literal["synced", "error"]
 Handler = Callable[..., Any]
 

@@ -53,6 +53,18 @@ class Answer:
         return value if isinstance(value, int) and not isinstance(value, bool) else 1
 
     @property
+    def is_gap(self) -> bool:
+        """The service has lost something that this process sent."""
+        return self.status == 409 and self.data.get("error") != "snapshot_outdated"
+
+    def shards(self, name: str, count: int) -> list[int]:
+        """The shards of a bot with this many in one of the response's lists: `replaced` or `free`."""
+        listed = self.data.get(name)
+        shards = [shard for shard in listed if isinstance(shard, dict)] if isinstance(listed, list) else []
+        ids = [shard.get("shard_id") for shard in shards if shard.get("shard_count") == count]
+        return [id for id in ids if isinstance(id, int)]
+
+    @property
     def reason(self) -> str:
         return str(self.data.get("reason") or self.message or self.data.get("error") or "no reason given")
 
@@ -116,6 +128,7 @@ class Channel:
         path: str,
         lines: AsyncIterator[bytes] | Iterable[bytes],
         number: int | None = None,
+        after: int | None = None,
         handles: Callable[[Answer], bool] = lambda answer: False,
     ) -> Answer:
         """The response, if it's an acknowledgement or one that the caller handles. Anything else is a `Failure`."""
@@ -123,6 +136,8 @@ class Channel:
         headers = {"Feed-Instance": self._instance}
         if number is not None:
             headers["Feed-Sequence"] = str(number)
+        if after is not None:
+            headers["Feed-After"] = str(after)
         kind = "heartbeat" if path == "/bot/heartbeat" else "data"
         self._status.counters["requests"] += 1
         try:

@@ -114,6 +114,7 @@ class Request:
     def __init__(self, name: str, headers: Mapping[str, str], lines: list[Json]) -> None:
         self.name = name
         self.number = int(headers.get("Feed-Sequence", 0))
+        self.after = int(headers["Feed-After"]) if "Feed-After" in headers else None
         self.lines = lines
         self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
@@ -377,6 +378,8 @@ class Player:
         assert request.name == step["expect"], f"under way: {under_way}"
         if "sequence" in step:
             assert request.number == step["sequence"], f"under way: {request}"
+            if step["expect"].startswith("PUT"):
+                assert request.after == step.get("after", step["sequence"] - 1), f"under way: {request}, after {request.after}"
         if "lines" in step:
             assert request.lines == step["lines"]
         if "count" in step:

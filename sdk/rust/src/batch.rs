@@ -9,8 +9,10 @@ use serde_json::{Map, Value, json};
 use crate::core::Core;
 use crate::feedback::{Delivery, Entry, put_first};
 use crate::marks::{GuildMark, Key, Mark};
+use crate::numbering::gap;
 use crate::outage::Channel;
-use crate::sender::{digest, next_of, numbered, reason, refused_lines};
+use crate::ownership::note_owners;
+use crate::sender::{digest, numbered, reason, refused_lines};
 use crate::snapshots::{fields, id_texts, whole};
 use crate::source::GuildState;
 use crate::staff::granting;
@@ -70,8 +72,8 @@ pub(crate) async fn make(core: &Arc<Core>) {
     }
     add_feedback(core, &mut filling);
     let marks = {
-        let mut state = core.lock();
-        (0..filling.room(core)).map_while(|_| state.marks.take()).collect()
+        let state = &mut *core.lock();
+        state.marks.take(filling.room(core), |guild| state.snapshots.marks(guild))
     };
     let is_full = !add_changes(core, &mut filling, marks).await;
     if !is_full {
@@ -82,7 +84,7 @@ pub(crate) async fn make(core: &Arc<Core>) {
     if !filling.lines.is_empty() {
         // Even if a resync was requested in the meantime: these lines are older, so they go before its snapshots.
         let mut state = core.lock();
-        state.batch = Some(Batch { first: state.next, lines: filling.lines });
+        state.batch = Some(Batch { first: state.numbering.next, lines: filling.lines });
     }
 }
 
@@ -234,8 +236,8 @@ pub(crate) async fn send(core: &Arc<Core>) -> Option<Duration> {
     };
     match core.call(Channel::Sender, "events", request).await {
         Answer::Later(delay) => Some(delay),
-        Answer::Answered(200, _) => {
-            acknowledged(core);
+        Answer::Answered(200, data) => {
+            acknowledged(core, &data);
             None
         }
         Answer::Answered(409, data) => refused(core, &data),
@@ -246,11 +248,12 @@ pub(crate) async fn send(core: &Arc<Core>) -> Option<Duration> {
     }
 }
 
-fn acknowledged(core: &Core) {
+fn acknowledged(core: &Core, data: &Map<String, Value>) {
     let mut state = core.lock();
     let Some(batch) = state.batch.take() else { return };
-    state.next = batch.first + batch.lines.len() as u64;
+    state.numbering.arrived(batch.first + batch.lines.len() as u64);
     state.resyncs = 0;
+    note_owners(&mut state, data);
     core.reporter.count(|counters| counters.lines_sent += batch.lines.len() as u64);
     for line in batch.lines {
         match line.what {
@@ -270,11 +273,7 @@ fn refused(core: &Core, data: &Map<String, Value>) -> Option<Duration> {
     let batch = state.batch.take()?;
     let after = batch.first + batch.lines.len() as u64;
     put_first(&mut state.feedback, batch.into_feedback());
-    let has_ready = state.snapshots.ready().next().is_some();
-    state.next = if has_ready { after.max(next_of(data)) } else { next_of(data) };
-    core.resync(&mut state);
-    state.resyncs += 1;
-    (state.resyncs > 1).then(|| core.limits.retry_delay(state.resyncs - 1, core.clock.random()))
+    gap(core, &mut state, after, data)
 }
 
 /// Lines were refused, or the request is too large: the rest is sent under the same number.

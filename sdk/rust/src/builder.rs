@@ -206,10 +206,17 @@ async fn run(core: &Arc<Core>) {
         let _ = phase.wait_for(|phase| *phase != Phase::Open).await;
         core.clock.sleep(core.limits.close_timeout).await;
     };
+    let sending = async {
+        tokio::select! {
+            biased;
+            () = sender::run(core) => {}
+            () = beats => {}
+        }
+        heartbeat::leave(core).await;
+    };
     tokio::select! {
         biased;
-        () = sender::run(core) => {}
-        () = beats => {}
+        () = sending => {}
         () = overdue => {}
     }
     core.end();

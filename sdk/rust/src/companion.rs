@@ -175,7 +175,8 @@ impl Companion {
         self.core.reporter.notices()
     }
 
-    /// Sends what is waiting, for at most [`Limits::close_timeout`](crate::Limits::close_timeout). Nothing is sent afterwards.
+    /// Sends what is waiting and tells the service that this process is leaving, within
+    /// [`Limits::close_timeout`](crate::Limits::close_timeout). Nothing is sent afterwards.
     pub async fn close(&self) {
         let mut phase = self.core.phase.subscribe();
         self.core.phase.send_if_modified(|phase| {
@@ -211,7 +212,7 @@ impl Companion {
 
     fn make_stale(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.core.lock();
-        if self.core.is_open() && state.snapshots.is_ready(0) {
+        if self.core.is_open() && state.snapshots.may_send_lists() {
             change(&mut state);
             self.core.start_after(&mut state, Duration::ZERO);
         }

@@ -15,6 +15,7 @@ use crate::companion::Missed;
 use crate::feedback::Queue;
 use crate::limits::Limits;
 use crate::marks::{GuildMark, Key, Mark, Marks};
+use crate::numbering::Numbering;
 use crate::outage::Outage;
 use crate::snapshots::Snapshots;
 use crate::source::{Guild, Source, shard_of};
@@ -35,8 +36,7 @@ pub(crate) enum Phase {
 
 /// The state of the feed.
 pub(crate) struct State {
-    /// The number of the next event.
-    pub(crate) next: u64,
+    pub(crate) numbering: Numbering,
     pub(crate) snapshots: Snapshots,
     pub(crate) marks: Marks,
     pub(crate) batch: Option<Batch>,
@@ -55,14 +55,15 @@ pub(crate) struct State {
     pub(crate) refused_subscriptions: Refusals,
     pub(crate) team: Listed,
     pub(crate) outage: Outage,
-    /// Consecutive resyncs caused by a refused batch.
+    /// Consecutive resyncs caused by a gap.
     pub(crate) resyncs: u32,
     /// Consecutive refused snapshots that could not be fixed.
     pub(crate) refusals: u32,
     /// Marks that the snapshot in progress replaces, if it arrives.
     pub(crate) replaced: Vec<(Key, Mark)>,
     pub(crate) missed: Missed,
-    pub(crate) last_heartbeat: Duration,
+    /// When the last heartbeat began, if there was one.
+    pub(crate) last_heartbeat: Option<Duration>,
     /// A shard has become ready: when the heartbeat that reports it is due, unless one starts before.
     pub(crate) report_at: Option<Duration>,
     pub(crate) next_refresh: Duration,
@@ -82,15 +83,15 @@ pub(crate) struct Listed {
 }
 
 impl Listed {
-    fn make_unknown(&mut self) {
+    pub(crate) fn make_unknown(&mut self) {
         self.is_stale = true;
         self.acknowledged = None;
     }
 
-    fn tick(&mut self, now: Duration) {
+    fn tick(&mut self, now: Duration, may_send: bool) {
         if self.retry_at.is_some_and(|at| at <= now) {
             self.retry_at = None;
-            self.is_stale = true;
+            self.is_stale |= may_send;
         }
     }
 }
@@ -100,6 +101,8 @@ pub(crate) struct Core {
     pub(crate) url: String,
     pub(crate) instance: String,
     pub(crate) started_at: f64,
+    /// The same on the clock that only moves forward.
+    pub(crate) start: Duration,
     pub(crate) limits: Limits,
     pub(crate) callbacks: Callbacks,
     pub(crate) source: Arc<dyn Source>,
@@ -128,7 +131,7 @@ impl Core {
         reporter: Reporter,
     ) -> Self {
         let state = State {
-            next: 1,
+            numbering: Numbering::default(),
             snapshots: Snapshots::default(),
             marks: Marks::default(),
             batch: None,
@@ -148,7 +151,7 @@ impl Core {
             refusals: 0,
             replaced: Vec::new(),
             missed: Missed::default(),
-            last_heartbeat: clock.now(),
+            last_heartbeat: None,
             report_at: None,
             next_refresh: clock.now() + limits.refresh_interval,
             start_at: None,
@@ -158,6 +161,7 @@ impl Core {
             url,
             instance,
             started_at: clock.epoch(),
+            start: clock.now(),
             limits,
             callbacks,
             source,
@@ -321,12 +325,13 @@ impl Core {
     /// Turns everything that is due into work.
     pub(crate) fn tick(&self, state: &mut State) {
         let now = self.clock.now();
-        state.subscriptions.tick(now);
-        state.team.tick(now);
+        let may_send = state.snapshots.may_send_lists();
+        state.subscriptions.tick(now, may_send);
+        state.team.tick(now, may_send);
         if state.next_refresh <= now {
             state.next_refresh = now + self.limits.refresh_interval;
             state.is_doubtful = true;
-            if state.snapshots.is_ready(0) {
+            if may_send {
                 state.subscriptions.is_stale = true;
                 state.team.is_stale = true;
             }
@@ -439,8 +444,13 @@ pub(crate) fn has_work(state: &State) -> bool {
         || state.subscriptions.is_stale
         || state.refused_subscriptions.retry.is_some()
         || state.team.is_stale
-        || state.marks.len() > 0
+        || has_changes(state)
         || !state.feedback.is_empty()
+}
+
+/// Whether a change can be sent. Those of shards that are unknown or belong to another process wait for a snapshot.
+pub(crate) fn has_changes(state: &State) -> bool {
+    state.marks.has_any(|guild| state.snapshots.marks(guild))
 }
 
 /// Completes at this time, or earlier when `wake` does.

@@ -16,7 +16,7 @@ pub(crate) async fn run(core: &Arc<Core>) {
     loop {
         let due = {
             let state = core.lock();
-            let regular = state.last_heartbeat + core.limits.heartbeat_interval;
+            let regular = state.last_heartbeat.unwrap_or(core.start) + core.limits.heartbeat_interval;
             state.report_at.map_or(regular, |report| report.min(regular)).max(not_before)
         };
         if due > core.clock.now() {
@@ -41,23 +41,41 @@ pub(crate) async fn introduce(core: &Arc<Core>) -> Option<Duration> {
     if core.lock().is_introduced { None } else { send(core, Channel::Introduction).await }
 }
 
+/// The last heartbeat, sent once: the service gives this process's shards to the next one at once.
+pub(crate) async fn leave(core: &Arc<Core>) {
+    let has_reported = core.lock().last_heartbeat.is_some();
+    if has_reported {
+        let mut body = body(core);
+        body["leaving"] = true.into();
+        send_body(core, Channel::Heartbeat, &body).await;
+    }
+}
+
 /// Sends a heartbeat. Returns the delay before the next try, if the service did not accept it.
 async fn send(core: &Arc<Core>, channel: Channel) -> Option<Duration> {
     {
         let mut state = core.lock();
-        state.last_heartbeat = core.clock.now();
+        state.last_heartbeat = Some(core.clock.now());
         state.report_at = None;
     }
+    send_body(core, channel, &body(core)).await
+}
+
+async fn send_body(core: &Arc<Core>, channel: Channel, body: &Value) -> Option<Duration> {
     let request = Request {
         method: "PUT",
         path: "/bot/heartbeat".to_owned(),
         instance: None,
         sequence: None,
-        body: Body::Json(body(core).to_string().into_bytes()),
+        after: None,
+        body: Body::Json(body.to_string().into_bytes()),
     };
     match core.call(channel, "heartbeat", request).await {
         Answer::Later(delay) => return Some(delay),
-        Answer::Answered(200, _) => core.reporter.count(|counters| counters.heartbeats += 1),
+        Answer::Answered(200, _) => {
+            core.reporter.count(|counters| counters.heartbeats += 1);
+            core.check_replaced(&mut core.lock());
+        }
         Answer::Answered(status, data) => {
             let reason = data.get("reason").and_then(Value::as_str).unwrap_or("no reason given");
             core.reporter

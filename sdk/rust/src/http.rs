@@ -76,6 +76,9 @@ impl HttpTransport {
         if let Some(sequence) = request.sequence {
             builder = builder.header("Feed-Sequence", sequence);
         }
+        if let Some(after) = request.after {
+            builder = builder.header("Feed-After", after);
+        }
         let (kind, is_zipped, body) = match request.body {
             Body::Json(bytes) => ("application/json", false, whole(bytes)),
             Body::Lines(bytes) if bytes.len() < WORTH_COMPRESSING => ("application/x-ndjson", false, whole(bytes)),

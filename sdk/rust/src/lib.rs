@@ -6,7 +6,8 @@
 //! |---|---|
 //! | `marks` | which changes are waiting to be sent, how many at most, and which replace which |
 //! | `snapshots` | which shards to send as a whole, and the lines of a snapshot |
-//! | `sender`, `batch` | the numbering, one request at a time, retries, resync |
+//! | `sender`, `batch`, `numbering` | the numbering, one request at a time, retries, resync |
+//! | `ownership` | which shards belong to another process |
 //! | `heartbeat` | the report on the process and its shards |
 //! | `staff`, `listing`, `budget` | who has a granting role, and whether that is completely known; how often members are listed |
 //! | `callbacks` | the bot's callbacks: time limits, concurrency, last answers |
@@ -37,11 +38,13 @@ mod library;
 mod limits;
 mod listing;
 mod marks;
+mod numbering;
 #[cfg(feature = "serenity")]
 mod on_serenity;
 #[cfg(feature = "twilight")]
 mod on_twilight;
 mod outage;
+mod ownership;
 mod sender;
 mod settings;
 mod snapshots;

@@ -100,11 +100,15 @@ impl Marks {
         self.put(Key::Guild(guild), Mark::Guild(GuildMark { gone: true, ..GuildMark::default() }));
     }
 
-    /// Takes the first one.
-    pub(crate) fn take(&mut self) -> Option<(Key, Mark)> {
-        let (_, key) = self.order.pop_first()?;
-        let (_, mark) = self.entries.remove(&key)?;
-        Some((key, mark))
+    /// Takes the first ones of these guilds.
+    pub(crate) fn take(&mut self, at_most: usize, is_theirs: impl Fn(u64) -> bool) -> Vec<(Key, Mark)> {
+        let theirs = self.order.values().filter(|key| is_theirs(key.guild()));
+        let keys: Vec<Key> = theirs.take(at_most).copied().collect();
+        keys.into_iter().filter_map(|key| Some((key, self.remove(key)?))).collect()
+    }
+
+    pub(crate) fn has_any(&self, is_theirs: impl Fn(u64) -> bool) -> bool {
+        self.order.values().any(|key| is_theirs(key.guild()))
     }
 
     /// Puts back marks that were taken but not sent, before all others. A mark of the same thing that came since is newer and

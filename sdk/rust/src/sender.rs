@@ -10,9 +10,11 @@ use futures_util::FutureExt as _;
 use serde_json::{Map, Value};
 
 use crate::batch;
-use crate::core::{Core, Phase, State, wait_until};
+use crate::core::{Core, Phase, State, has_changes, wait_until};
 use crate::heartbeat;
+use crate::numbering::{gap, snapshot_refused};
 use crate::outage::Channel;
+use crate::ownership::note_owners;
 use crate::snapshots::{self, Refused, Shard, Written};
 use crate::source::shard_of;
 use crate::subscriptions;
@@ -136,8 +138,7 @@ fn next_step(core: &Core, state: &mut State) -> Option<Step> {
         state.is_doubtful = false;
     }
     let has_counts = state.marks.next_count().is_some_and(|at| at <= core.clock.now());
-    let has_changes = state.marks.len() > 0 || !state.feedback.is_empty() || state.team.is_stale || has_counts;
-    if has_changes {
+    if has_changes(state) || !state.feedback.is_empty() || state.team.is_stale || has_counts {
         return Some(Step::MakeBatch);
     }
     has_subscriptions.then_some(Step::Subscriptions)
@@ -159,12 +160,12 @@ async fn take_step(core: &Arc<Core>, step: Step) -> Option<Duration> {
 }
 
 async fn send_snapshot(core: &Arc<Core>, shard: u32) -> Option<Duration> {
-    let (count, sequence) = {
+    let (count, (sequence, after)) = {
         let mut state = core.lock();
         let count = state.snapshots.shard_count;
         state.snapshots.begin(shard);
         state.marks.drop_guilds(|guild| shard_of(guild, count) == shard);
-        (count, snapshot_number(&mut state))
+        (count, state.numbering.of_snapshot())
     };
     let mut guilds = core.source.guild_ids(shard);
     guilds.retain(|guild| shard_of(*guild, count) == shard);
@@ -172,25 +173,30 @@ async fn send_snapshot(core: &Arc<Core>, shard: u32) -> Option<Duration> {
     let written: Written = Arc::default();
     let body = Body::Stream(snapshots::lines(core, guilds, &written));
     let request = numbered(core, "PUT", format!("/bot/shards/{count}/{shard}/guilds"), sequence, body);
+    let request = Request { after, ..request };
     let answer = core.call(Channel::Sender, &format!("the snapshot of shard {shard}"), request).await;
     let replaced = std::mem::take(&mut core.lock().replaced);
     let (status, data) = match answer {
-        Answer::Answered(200, _) => {
+        Answer::Answered(200, data) => {
             core.reporter.count(|counters| {
                 counters.snapshots += 1;
                 counters.lines_sent += written.lock().unwrap_or_else(PoisonError::into_inner).len() as u64;
             });
             let mut state = core.lock();
-            state.next = sequence;
+            state.numbering.arrived(sequence);
             state.refusals = 0;
             state.snapshots.end(shard, Shard::Sent);
+            note_owners(&mut state, &data);
             say_connected(core, &mut state);
             core.reporter.forget("changes");
             return None;
         }
         Answer::Answered(status, data) => (status, data),
         Answer::Later(delay) => {
-            core.lock().snapshots.end(shard, Shard::Stale);
+            let mut state = core.lock();
+            state.numbering.snapshot_failed(sequence);
+            state.snapshots.end(shard, Shard::Stale);
+            drop(state);
             core.put_back(replaced);
             return Some(delay);
         }
@@ -198,11 +204,12 @@ async fn send_snapshot(core: &Arc<Core>, shard: u32) -> Option<Duration> {
     core.lock().snapshots.end(shard, Shard::Stale);
     core.put_back(replaced);
     if status == 409 {
-        return overtaken(core, &data);
+        return snapshot_refused(core, sequence, &data);
     }
     let written = std::mem::take(&mut *written.lock().unwrap_or_else(PoisonError::into_inner));
     let refused = refused_lines(status, &data, written.len());
     if refused.is_empty() {
+        core.lock().numbering.snapshot_failed(sequence);
         return Some(core.fail(Channel::Sender, status, &data));
     }
     for (line, reason) in refused {
@@ -218,12 +225,6 @@ async fn send_snapshot(core: &Arc<Core>, shard: u32) -> Option<Duration> {
         );
     }
     None
-}
-
-/// Never 1: a service that lost everything expects 1, and has to find a gap in whatever comes after a snapshot.
-pub(crate) fn snapshot_number(state: &mut State) -> u64 {
-    state.next = state.next.max(2);
-    state.next
 }
 
 /// Logs once that every one of this process's shards has been sent.
@@ -247,47 +248,28 @@ pub(crate) fn say_connected(core: &Core, state: &mut State) {
 
 /// Sends no events under the next number: a response without a gap means that the service still has everything before it.
 async fn probe(core: &Arc<Core>) -> Option<Duration> {
-    let sequence = core.lock().next;
+    let sequence = core.lock().numbering.next;
     let request = numbered(core, "POST", "/bot/events".to_owned(), sequence, Body::Lines(Vec::new()));
     match core.call(Channel::Sender, "a request without events", request).await {
         Answer::Later(delay) => Some(delay),
         Answer::Answered(409, data) => {
             let mut state = core.lock();
-            state.next = state.next.max(next_of(&data));
-            core.resync(&mut state);
-            None
+            gap(core, &mut state, sequence, &data)
         }
-        Answer::Answered(200, _) => {
+        Answer::Answered(200, data) => {
             let mut state = core.lock();
             state.is_doubtful = false;
             state.resyncs = 0;
+            note_owners(&mut state, &data);
             None
         }
         Answer::Answered(status, data) => Some(core.fail(Channel::Sender, status, &data)),
     }
 }
 
-/// A snapshot or the subscriptions arrived too late: sends them again, under the number that the service expects.
-pub(crate) fn overtaken(core: &Core, data: &Map<String, Value>) -> Option<Duration> {
-    let mut state = core.lock();
-    let has_moved = next_of(data) > state.next;
-    state.next = state.next.max(next_of(data));
-    state.is_introduced = false;
-    if has_moved {
-        return None;
-    }
-    state.refusals += 1;
-    Some(core.limits.retry_delay(state.refusals, core.clock.random()))
-}
-
 /// A request with this process's name and a number.
 pub(crate) fn numbered(core: &Core, method: &'static str, path: String, sequence: u64, body: Body) -> Request {
-    Request { method, path, instance: Some(core.instance.clone()), sequence: Some(sequence), body }
-}
-
-/// The number that the service expects next.
-pub(crate) fn next_of(data: &Map<String, Value>) -> u64 {
-    data.get("next").and_then(Value::as_u64).unwrap_or(1)
+    Request { method, path, instance: Some(core.instance.clone()), sequence: Some(sequence), after: None, body }
 }
 
 /// The lines that a 422 refuses, counted from 0 and in order, and why. Only lines that were sent count.

@@ -23,6 +23,8 @@ pub(crate) enum Shard {
     Sending,
     /// The service has it.
     Sent,
+    /// It belongs to a process that started later.
+    Replaced,
 }
 
 /// What happens to a guild whose line the service refused.
@@ -64,6 +66,28 @@ impl Snapshots {
         self.shards.iter_mut().filter(|(shard, _)| is_theirs(**shard)).for_each(|(_, state)| *state = Shard::Stale);
     }
 
+    /// A process that started later owns the shard.
+    pub(crate) fn replace(&mut self, shard: u32) {
+        if let Some(state) = self.shards.get_mut(&shard) {
+            *state = Shard::Replaced;
+        }
+    }
+
+    /// The process that owned the shard is gone. Returns whether it has to be sent again.
+    pub(crate) fn take_back(&mut self, shard: u32) -> bool {
+        let lost = self.shards.get_mut(&shard).filter(|state| matches!(state, Shard::Sent | Shard::Replaced));
+        lost.map(|state| *state = Shard::Stale).is_some()
+    }
+
+    pub(crate) fn any_replaced(&self) -> bool {
+        self.shards.values().any(|state| *state == Shard::Replaced)
+    }
+
+    /// Subscriptions and team come from the process that owns shard 0.
+    pub(crate) fn may_send_lists(&self) -> bool {
+        self.shards.get(&0).is_some_and(|state| *state != Shard::Replaced)
+    }
+
     pub(crate) fn is_ready(&self, shard: u32) -> bool {
         self.shards.contains_key(&shard)
     }
@@ -92,10 +116,11 @@ impl Snapshots {
         }
     }
 
-    /// Whether changes of this guild are marked: those of an unknown or stale shard will be in its snapshot.
+    /// Whether changes of this guild are marked and sent: those of an unknown or stale shard will be in its snapshot, and those
+    /// of a replaced one would be ignored.
     pub(crate) fn marks(&self, guild: u64) -> bool {
         let shard = shard_of(guild, self.shard_count);
-        self.shards.get(&shard).is_some_and(|state| *state != Shard::Stale)
+        self.shards.get(&shard).is_some_and(|state| matches!(state, Shard::Sending | Shard::Sent))
     }
 
     /// The service refused the guild's line; returns what to do about it.

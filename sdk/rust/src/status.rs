@@ -38,6 +38,8 @@ pub enum State {
     Syncing,
     /// Every one of the process's shards has been sent.
     Synced,
+    /// A process that started later owns some of the shards, so nothing is sent about them until it leaves.
+    Replaced,
     /// The service does not respond, or does not accept the key.
     Unreachable,
     /// Nothing is sent any more.
@@ -51,6 +53,7 @@ impl State {
             Self::Starting => "starting",
             Self::Syncing => "syncing",
             Self::Synced => "synced",
+            Self::Replaced => "replaced",
             Self::Unreachable => "unreachable",
             Self::Closed => "closed",
         }
@@ -228,6 +231,7 @@ impl Core {
             Phase::Closed => State::Closed,
             _ if state.outage.is_on() => State::Unreachable,
             _ if !state.snapshots.was_ready => State::Starting,
+            _ if state.snapshots.any_replaced() => State::Replaced,
             _ if self.are_own_shards_sent(&state) && !has_work(&state) => State::Synced,
             _ => State::Syncing,
         };

@@ -8,10 +8,11 @@ use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 
 use crate::core::Core;
+use crate::numbering::snapshot_refused;
 use crate::outage::Channel;
-use crate::sender::{digest, numbered, overtaken, refused_lines, snapshot_number};
+use crate::sender::{digest, numbered, refused_lines};
 use crate::snapshots::with_line_end;
-use crate::transport::{Answer, Body};
+use crate::transport::{Answer, Body, Request};
 
 /// Subscriptions that the service refuses.
 #[derive(Default)]
@@ -44,15 +45,15 @@ pub(crate) async fn send(core: &Arc<Core>) -> Option<Duration> {
         Some(list) => list,
         None => ask(core).await?,
     };
-    let sequence = snapshot_number(&mut core.lock());
+    let (sequence, after) = core.lock().numbering.of_snapshot();
     let end = json!({"end": list.lines.len()}).to_string();
     let body: Vec<Vec<u8>> = list.lines.iter().cloned().chain([end]).map(with_line_end).collect();
     let body = Body::Stream(stream::iter(body).boxed());
-    let request = numbered(core, "PUT", "/bot/subscriptions".to_owned(), sequence, body);
+    let request = Request { after, ..numbered(core, "PUT", "/bot/subscriptions".to_owned(), sequence, body) };
     let (status, data) = match core.call(Channel::Sender, "the subscriptions", request).await {
         Answer::Answered(200, _) => {
             let mut state = core.lock();
-            state.next = sequence;
+            state.numbering.arrived(sequence);
             state.refusals = 0;
             state.subscriptions.acknowledged = Some(digest(&list.lines));
             core.reporter.count(|counters| counters.lines_sent += list.lines.len() as u64);
@@ -60,18 +61,18 @@ pub(crate) async fn send(core: &Arc<Core>) -> Option<Duration> {
             return None;
         }
         Answer::Later(delay) => {
-            core.lock().subscriptions.is_stale = true;
+            failed(core, sequence);
             return Some(delay);
         }
         Answer::Answered(status, data) => (status, data),
     };
     if status == 409 {
         core.lock().subscriptions.is_stale = true;
-        return overtaken(core, &data);
+        return snapshot_refused(core, sequence, &data);
     }
     let refused = refused_lines(status, &data, list.lines.len());
     if refused.is_empty() {
-        core.lock().subscriptions.is_stale = true;
+        failed(core, sequence);
         return Some(core.fail(Channel::Sender, status, &data));
     }
     core.reporter.count(|counters| counters.lines_refused += refused.len() as u64);
@@ -83,6 +84,13 @@ pub(crate) async fn send(core: &Arc<Core>) -> Option<Duration> {
     }
     leave_out(core, list, |line| refused.contains_key(&line));
     None
+}
+
+/// There was no answer: the service may have the list or not.
+fn failed(core: &Core, sequence: u64) {
+    let mut state = core.lock();
+    state.numbering.snapshot_failed(sequence);
+    state.subscriptions.make_unknown();
 }
 
 /// Calls the callback. `None` if there is nothing to send.

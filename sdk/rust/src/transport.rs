@@ -37,6 +37,8 @@ pub struct Request {
     pub instance: Option<String>,
     /// The `Feed-Sequence` header.
     pub sequence: Option<u64>,
+    /// The `Feed-After` header.
+    pub after: Option<u64>,
     /// The body.
     pub body: Body,
 }

@@ -110,9 +110,13 @@ async fn snapshots_are_streamed_and_compressed() {
     assert!(heartbeat.head.contains("authorization: bearer bck_secret"));
     assert!(heartbeat.body.starts_with(b"{"), "small bodies are not compressed");
     assert!(snapshot.head.starts_with("put /base/bot/shards/1/0/guilds"), "{}", snapshot.head);
-    for header in
-        ["content-encoding: gzip", "feed-instance: rust-", "feed-sequence: 2", "content-type: application/x-ndjson"]
-    {
+    for header in [
+        "content-encoding: gzip",
+        "feed-instance: rust-",
+        "feed-sequence: 2",
+        "feed-after: 1",
+        "content-type: application/x-ndjson",
+    ] {
         assert!(snapshot.head.contains(header), "{header}: {}", snapshot.head);
     }
     let mut text = String::new();

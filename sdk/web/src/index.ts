@@ -62,7 +62,7 @@ export interface Companion extends Reads {
   /** Calls the listener when someone signs in or out, in any tab. Returns a function that removes the listener. */
   onSession(listener: SessionListener): () => void;
   /** Signs out here at once, then ends the session at the service. If the service can't be reached, this throws, and the client
-   * retries when the browser is back online, and on the next page. */
+   * retries as long as this page is open. */
   signOut(): Promise<void>;
   /** Ends all of the user's sessions. If this throws, the user is still signed in here. */
   signOutEverywhere(): Promise<void>;
@@ -91,7 +91,7 @@ interface PendingSignIn {
 /** Marks this client's `state`, because the site may have other kinds of sign-in. */
 const STATE_PREFIX = "bc_";
 const PENDING_KEY = "bot-companion:sign-in";
-/** How many started sign-ins and unfinished sign-outs to remember. */
+/** How many started sign-ins to remember. */
 const MAX_PENDING = 5;
 /** In milliseconds. */
 const SIGN_OUT_RETRY = 30_000;
@@ -133,10 +133,8 @@ export function createCompanion(options: CompanionOptions): Companion {
     };
   }
 
-  /** Tokens of sessions that have ended here but not yet at the service. */
-  const ending = `${key}:ending`;
-  const endings = (): string[] => kept.getItem(ending)?.split(" ") ?? [];
-  const setEndings = (tokens: string[]) => (tokens.length ? kept.setItem(ending, tokens.slice(-MAX_PENDING).join(" ")) : kept.removeItem(ending));
+  /** Tokens of sessions that have ended here but not yet at the service. Never stored: the next person at this computer could use them. */
+  const endings = new Set<string>();
   let timer: ReturnType<typeof setTimeout> | undefined;
   const endAtService = async (token: string) => {
     try {
@@ -148,12 +146,11 @@ export function createCompanion(options: CompanionOptions): Companion {
         throw error;
       }
     }
-    setEndings(endings().filter((each) => each !== token));
+    endings.delete(token);
   };
   const endAll = () => {
-    for (const token of endings()) endAtService(token).catch(() => undefined);
+    for (const token of endings) endAtService(token).catch(() => undefined);
   };
-  endAll();
 
   // A page restored from the back/forward cache has missed all changes.
   const events = { storage: look, pageshow: look, online: endAll };
@@ -261,7 +258,7 @@ export function createCompanion(options: CompanionOptions): Companion {
     async signOut() {
       const session = sessions.get();
       if (!session) return;
-      setEndings([...endings(), session.token]);
+      endings.add(session.token);
       sessions.end(session.token, "signed_out");
       await endAtService(session.token);
     },

@@ -71,7 +71,7 @@ export class Live {
       const own = follow(signal);
       const forget = this.sessions.on(() => own.abort());
       const session = this.sessions.get();
-      const lead = (say: (topics: Topic[]) => void) => this.#hold(session, own.signal, say);
+      const lead = (say: (topics: Topic[]) => void, leading: AbortSignal) => this.#hold(session, leading, say);
       try {
         // The name contains the user, so that tabs of different users never share, not even while a sign-in spreads from tab to tab.
         if (this.share && (this.isSame || !session)) {
@@ -84,7 +84,7 @@ export class Live {
             },
             own.signal,
           );
-        } else await lead(() => undefined);
+        } else await lead(() => undefined, own.signal);
       } catch {
         // Either an abort, or sharing doesn't work here.
         if (!own.signal.aborted) this.share = undefined;

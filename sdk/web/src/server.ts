@@ -1,6 +1,6 @@
 // For server-rendered dashboards: keeps the token in a cookie that scripts can't read. Only uses the web-standard `Request` and
 // `Response`, so it runs on Node, Bun, Deno and Workers.
-import { CODE_LIFE, type Fetch, call, isSignInAgain } from "./call.js";
+import { CODE_LIFE, type Fetch, call, isSignInAgain, send } from "./call.js";
 import { CompanionError } from "./errors.js";
 import { safePath } from "./path.js";
 import { authorizePage, random } from "./pkce.js";
@@ -34,6 +34,10 @@ export interface ServerOptions {
   /** Where to redirect when a sign-in fails: a path on this site (default: `/`). The error's code is added, as in
    * `?sign_in_error=access_denied`. With `false`, `signIn` and `callback` throw a `CompanionError` instead. */
   failureRedirect?: string | false | undefined;
+  /** The visitor's IP address, or a list as in `X-Forwarded-For`. Every call sends it in that header, so that the service's limits count
+   * each visitor instead of this server. The service only trusts it if this server is in its `http.trusted_proxies`. Never return
+   * something that visitors can write themselves. */
+  clientAddress?: ((request: RequestLike) => string | null | undefined) | undefined;
   /** Replaces the global `fetch`. */
   fetch?: Fetch | undefined;
 }
@@ -57,6 +61,9 @@ export interface ServerCompanion {
   session(request: RequestLike): Promise<Me | null>;
   /** Calls on behalf of the request's user. Throws `cross_site` for unsafe requests from other sites. */
   api(request: RequestLike): Reads;
+  /** Passes on the service's live stream, for an `EventSource` on the page: the user's own, or the public one if no one is signed in.
+   * If the service refuses or can't be reached, the response has an error status. */
+  live(request: RequestLike & { signal?: AbortSignal | undefined }): Promise<Response>;
   /** Throws `cross_site` for unsafe requests (anything but GET, HEAD and OPTIONS) from other sites. */
   protect(request: RequestLike): void;
   /** The token from the cookie. Never send it to the page. */
@@ -100,7 +107,12 @@ export function createServerCompanion(options: ServerOptions): ServerCompanion {
   } catch {
     uncached = {};
   }
-  const fetch: Fetch = (input, { cache: _, ...init } = {}) => plain(input, { ...init, ...uncached });
+  /** `fetch` on behalf of the request's visitor. */
+  const fetchFor = (request: RequestLike): Fetch => {
+    const address = options.clientAddress?.(request);
+    const forwarded = address ? { "X-Forwarded-For": address } : {};
+    return (input, { cache: _, headers, ...init } = {}) => plain(input, { ...init, ...uncached, headers: { ...(headers as object), ...forwarded } });
+  };
 
   const isLocal = protocol === "http:" && /^(localhost|.+\.localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
   const { secure = !isLocal, path = "/", maxAge = 30 * 24 * 3600 } = options.cookie ?? {};
@@ -144,16 +156,18 @@ export function createServerCompanion(options: ServerOptions): ServerCompanion {
     throw new CompanionError("cross_site", "This request didn't come from this site.", { status: 403 });
   }
 
-  function reads(value: string | null): Reads {
-    return makeReads(async (target, request, needed) => {
-      if (!needed) return call(fetch, url + target, request);
+  function reads(request: RequestLike): Reads {
+    const fetch = fetchFor(request);
+    const value = token(request);
+    return makeReads(async (target, read, needed) => {
+      if (!needed) return call(fetch, url + target, read);
       if (!value) throw new CompanionError("token_missing", "No one is signed in.", { status: 401 });
-      return call(fetch, url + target, { ...request, headers: { ...request.headers, Token: value } });
+      return call(fetch, url + target, { ...read, headers: { ...read.headers, Token: value } });
     });
   }
 
   async function start(request: Request, returnTo: string): Promise<Response> {
-    const settings = await call<SignInOptions>(fetch, `${url}/auth`);
+    const settings = await call<SignInOptions>(fetchFor(request), `${url}/auth`);
     const state = random();
     const verifier = random();
     const page = await authorizePage({ ...settings, redirect_uri: redirectUri }, state, verifier);
@@ -179,7 +193,7 @@ export function createServerCompanion(options: ServerOptions): ServerCompanion {
       const why = /^\w{1,64}$/.test(error ?? "") ? `: ${error}` : "";
       throw new CompanionError("idp_error", `The sign-in failed at the provider${why}.`, { status: 400 });
     }
-    const session = await call<NewSession>(fetch, `${url}/auth`, {
+    const session = await call<NewSession>(fetchFor(request), `${url}/auth`, {
       method: "POST",
       headers: { "Idp-Code": code as string, "Idp-Code-Verifier": verifier, "Idp-Redirect-Uri": redirectUri },
       again: isSignInAgain,
@@ -204,7 +218,7 @@ export function createServerCompanion(options: ServerOptions): ServerCompanion {
       const value = token(request);
       if (value) {
         try {
-          await call(fetch, url + (everywhere ? "/sessions" : "/auth"), { method: "DELETE", headers: { Token: value } });
+          await call(fetchFor(request), url + (everywhere ? "/sessions" : "/auth"), { method: "DELETE", headers: { Token: value } });
         } catch (error) {
           // Without the cookie, this session's token is gone anyway. But the user must know if other sessions are still open.
           if (everywhere && (error as CompanionError).code !== "token_invalid") throw error;
@@ -214,10 +228,9 @@ export function createServerCompanion(options: ServerOptions): ServerCompanion {
     },
 
     async session(request) {
-      const value = token(request);
-      if (!value) return null;
+      if (!token(request)) return null;
       try {
-        return await reads(value).me();
+        return await reads(request).me();
       } catch (error) {
         if (error instanceof CompanionError && error.code === "token_invalid") return null;
         throw error;
@@ -226,7 +239,26 @@ export function createServerCompanion(options: ServerOptions): ServerCompanion {
 
     api(request) {
       protect(request);
-      return reads(token(request));
+      return reads(request);
+    },
+
+    async live(request) {
+      const fetch = fetchFor(request);
+      const value = token(request);
+      const open = (path: string, headers: Record<string, string>) => send(fetch, url + path, { headers, signal: request.signal ?? null });
+      let stream: Response | undefined;
+      try {
+        if (value) stream = await open("/me/live", { Token: value });
+        if (!stream || stream.status === 401) {
+          await stream?.body?.cancel();
+          stream = await open("/live", {});
+        }
+      } catch (error) {
+        if (!(error instanceof CompanionError)) throw error;
+        return new Response(null, { status: 502, headers: { "Cache-Control": "no-store" } });
+      }
+      const type = stream.headers.get("Content-Type") ?? "text/plain";
+      return new Response(stream.body, { status: stream.status, headers: { "Content-Type": type, "Cache-Control": "no-store" } });
     },
 
     protect,

@@ -99,6 +99,39 @@ describe("live", { skip: needsService }, () => {
     assert.deepEqual(streams(network), ["/me/live", "/me/live"]);
   });
 
+  test("another tab takes over from a leading one that the browser has suspended", async () => {
+    const network = new Network();
+    const browser = new Browser();
+    const tabs = [browser.tab(), browser.tab(), browser.tab()] as const;
+    const companions = tabs.map((tab) => companionIn(tab, network));
+    const heard: string[][][] = tabs.map(() => []);
+    companions.forEach((companion, i) => companion.live((topics) => heard[i]?.push(topics)));
+    await until("all have heard", () => heard.every(({ length }) => length > 0));
+    const [leader, first] = tabs;
+    await until("each has a timer", () => tabs.every(({ timers }) => timers.size === 1));
+
+    // The leading tab says that it's alive, and the others wait for that again.
+    const before = [...first.timers.keys()];
+    for (const run of [...leader.timers.values()]) run();
+    await until("the watchdog starts again", () => first.timers.size === 1 && !first.timers.has(before[0] as object));
+    assert.deepEqual(streams(network), ["/live"]);
+
+    // Now it's silent.
+    heard.forEach((each) => (each.length = 0));
+    for (const run of [...first.timers.values()]) run();
+    await until("another tab has a stream", () => streams(network).length === 2);
+    await until("all hear of everything, the suspended one too", () => heard.every((each) => each.length > 0));
+    heard.forEach((each) => (each.length = 0));
+    await service.control("PUT", "bot-offline");
+    await until("all hear of a change", () => heard.every((each) => each.some((topics) => topics.includes("status"))));
+    assert.deepEqual(streams(network), ["/live", "/live"]);
+    // The new leading tab is closed, and one of the others leads.
+    companions[1]?.close();
+    await until("another stream", () => streams(network).length === 3);
+    for (const companion of companions) companion.close();
+    await until("no timer is left", () => tabs.every(({ timers }) => timers.size === 0));
+  });
+
   test("without locks, a channel or `tabs`, or with separate sessions, each tab has its own stream", async () => {
     for (const kind of ["locks", "channel", "tabs", "session"]) {
       const network = new Network();

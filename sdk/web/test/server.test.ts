@@ -275,6 +275,60 @@ describe("the server client", { skip: needsService }, () => {
     assert.equal(desk.cookies.size, 0);
   });
 
+  test("a stranger with many bad codes stops no one else's sign-in", async () => {
+    // As a proxy in front of the dashboard would set it.
+    const companion = companionOf({ clientAddress: ({ headers }: Request) => headers.get("X-Forwarded-For") });
+    const from = (address: string): Visitor => {
+      const visitor = new Visitor();
+      const { request } = visitor;
+      visitor.request = (path, init = {}) => request.call(visitor, path, { ...init, headers: { ...init.headers, "X-Forwarded-For": address } });
+      return visitor;
+    };
+    const stranger = from("203.0.113.7");
+    const page = new URL(stranger.take(await companion.signIn(stranger.request("/login"))));
+    const state = page.searchParams.get("state") as string;
+    const refused = new Map<string, number>();
+    const guess = async (number: number) => {
+      const error = await companion.callback(stranger.request(`/callback?code=guess-${number}&state=${state}`)).catch((thrown) => thrown as CompanionError);
+      assert.ok(error instanceof CompanionError);
+      refused.set(error.code, (refused.get(error.code) ?? 0) + 1);
+    };
+    for (let first = 0; first < 1200; first += 50) await Promise.all(Array.from({ length: 50 }, (_, i) => guess(first + i)));
+    assert.ok((refused.get("rate_limited") ?? 0) > 1000, JSON.stringify([...refused]));
+
+    const visitor = from("198.51.100.4");
+    assert.equal(await signIn(companion, visitor, "owner"), "/");
+    assert.equal((await companion.session(visitor.request("/")))?.user.username, "marlow.quay");
+    assert.equal((await companion.api(visitor.request("/")).guilds()).length > 0, true);
+    const stop = new AbortController();
+    const stream = await companion.live(visitor.request("/live", { signal: stop.signal }));
+    assert.equal(stream.status, 200);
+    stop.abort();
+    assert.deepEqual([...new Set(sent.map(({ init }) => (init.headers as Record<string, string>)["X-Forwarded-For"]))], ["203.0.113.7", "198.51.100.4"]);
+  });
+
+  test("passes on the live stream of the user, or the public one", async () => {
+    const companion = companionOf();
+    const visitor = new Visitor();
+    const first = async (request: Request): Promise<string> => {
+      const response = await companion.live(request);
+      assert.equal(response.headers.get("Content-Type"), "text/event-stream");
+      assert.equal(response.headers.get("Cache-Control"), "no-store");
+      const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+      let text = "";
+      while (!text.includes("data:")) text += new TextDecoder().decode((await reader.read()).value);
+      await reader.cancel();
+      return text;
+    };
+    assert.doesNotMatch(await first(visitor.request("/live")), /guilds/);
+    await signIn(companion, visitor, "owner");
+    assert.match(await first(visitor.request("/live")), /guilds/);
+    // The session has ended elsewhere.
+    visitor.cookies.set("companion", "bcs_unknown");
+    assert.doesNotMatch(await first(visitor.request("/live")), /guilds/);
+    assert.equal((await companionOf({ url: "http://127.0.0.1:1" }).live(visitor.request("/live"))).status, 502);
+  });
+
   test("never sends anything that isn't a token", async () => {
     const companion = companionOf();
     for (const value of ["", "x", "bcs_", "bcs_a b", "bcs_a,b"]) {

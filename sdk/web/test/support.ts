@@ -138,6 +138,12 @@ export class Tab {
   readonly events = new EventTarget();
   assigned: string | null = null;
   readonly BroadcastChannel: typeof BroadcastChannel | undefined = BroadcastChannel;
+  /** The tab's own timers, as the sharing of streams uses them. They only run when a test says so. */
+  readonly timers = new Map<object, () => void>();
+  readonly setTimeout = (run: () => void): object => this.#timer(run);
+  readonly setInterval = (run: () => void): object => this.#timer(run);
+  readonly clearTimeout = (timer: object): boolean => this.timers.delete(timer);
+  readonly clearInterval = (timer: object): boolean => this.timers.delete(timer);
   readonly navigator: { locks: Locks | undefined };
   readonly location: URL & { assign(to: string): void };
   readonly history = {
@@ -162,6 +168,12 @@ export class Tab {
     };
     this.localStorage = storage(browser.local, others);
     this.sessionStorage = storage(this.session, () => undefined);
+  }
+
+  #timer(run: () => void): object {
+    const timer = {};
+    this.timers.set(timer, run);
+    return timer;
   }
 
   /** Makes this the current tab. A client belongs to the tab in which it was created. */
@@ -198,21 +210,25 @@ type Granted = (lock: object | null) => unknown;
 
 /** Exclusive Web Locks, the only kind that the client uses. */
 export class Locks {
-  readonly #held = new Map<string, Promise<unknown>>();
+  readonly #held = new Map<string, { released: Promise<unknown>; steal: () => void }>();
 
-  async request(name: string, options: { ifAvailable?: boolean; signal?: AbortSignal }, granted: Granted): Promise<unknown> {
-    while (this.#held.has(name)) {
+  async request(name: string, options: { ifAvailable?: boolean; steal?: boolean; signal?: AbortSignal }, granted: Granted): Promise<unknown> {
+    if (options.steal) this.#held.get(name)?.steal();
+    while (!options.steal && this.#held.has(name)) {
       if (options.ifAvailable) return granted(null);
       const aborted = new Promise((_, reject) => options.signal?.addEventListener("abort", () => reject(options.signal?.reason), { once: true }));
-      await Promise.race([this.#held.get(name), aborted]);
+      await Promise.race([this.#held.get(name)?.released, aborted]);
       options.signal?.throwIfAborted();
     }
-    const work = (async () => granted({ name }))();
-    this.#held.set(name, work.catch(() => undefined));
+    let steal = (): void => undefined;
+    const stolen = new Promise((_, reject) => (steal = () => reject(new DOMException("stolen", "AbortError"))));
+    const work = Promise.race([(async () => granted({ name }))(), stolen]);
+    const held = { released: work.catch(() => undefined), steal };
+    this.#held.set(name, held);
     try {
       return await work;
     } finally {
-      this.#held.delete(name);
+      if (this.#held.get(name) === held) this.#held.delete(name);
     }
   }
 }

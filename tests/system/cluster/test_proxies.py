@@ -1,7 +1,7 @@
 """Shows that nginx, HAProxy and Caddy work with the configurations of `deploy`, with TLS and below a path, before three replicas.
 
-Whose address counts, live streams, uploads, errors, what is sent again and what never is, a rolling restart. Caddy gets its certificate
-from Pebble. `make test-proxies`; what can be set: `tests/system/cluster/run`.
+Whose address counts, live streams, uploads, errors, what is sent again and what never is, a lost database, a rolling restart. Caddy gets
+its certificate from Pebble. `make test-proxies`; what can be set: `tests/system/cluster/run`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from .certificate import Certificate
 from .load import Load
 from .nginx import Nginx
 from .provider import CHANGING, QUIET
-from .replicas import REPLICAS, Balancer, Replica
+from .replicas import REPLICAS, Balancer
 from .site import Proxy, Site, running
 from .testbed import PATIENCE, Failed, Testbed, run
+from .unavailable import pretended, refusals, without_the_database
 
 ORIGIN = "https://dashboard.example"
 # Rate limits that a test can reach. They count per replica.
@@ -226,15 +227,7 @@ class Dying:
 async def repeats(site: Site, proxy: Proxy, number: int) -> None:
     """A proxy before three replicas that die of each request: a read is tried at another, a sign-in never."""
     dying = Dying()
-    servers, replicas = [], []
-    for each in (1, 2, 3):
-        server = await asyncio.start_server(dying.serve, site.testbed.address(number + each), 0)
-        servers.append(server)
-        replica = Replica(site.testbed, each, site.base_path)
-        replica.address, replica.port = server.sockets[0].getsockname()
-        replicas.append(replica)
-    await proxy.start(replicas)
-    try:
+    async with pretended(site, proxy, number, [dying.serve] * REPLICAS):
         for method, path, times in (("POST", "/auth", {1}), ("GET", "/team", {2, 3, 4})):
             dying.requests.clear()
             # A connection each: where an earlier request was answered, HAProxy only closes it, and leaves the next try to the client.
@@ -244,10 +237,6 @@ async def repeats(site: Site, proxy: Proxy, number: int) -> None:
             check(headers["access-control-allow-origin"] == "*", f"the page may read why: {headers}")
             check(headers["x-request-id"] == body["data"]["request_id"], f"one id: {headers}, {body}")
             check(dying.requests[method] in times, f"{method} {path} was sent {dying.requests[method]} times")
-    finally:
-        await proxy.end()
-        for server in servers:
-            server.close()
 
 
 async def checks(site: Site, load: Load, proxy: Proxy, number: int) -> None:
@@ -269,7 +258,7 @@ async def program() -> None:
         authority = Authority(testbed)
         caddy = Caddy(testbed, site.base_path, authority)
         site.names = Names(authority.names)
-        async with running(site):
+        async with running(site, with_faults=True):
             load, haproxy = Load(site), site.haproxy
             try:
                 await authority.start()
@@ -287,6 +276,12 @@ async def program() -> None:
                     group.create_task(repeats(site, Nginx(testbed, site.base_path, certificate), 150))
                     group.create_task(repeats(site, Caddy(testbed, site.base_path, authority, SPARE), 160))
                 print(f"addresses, errors, streams, uploads and repeats are as they should be: {time.monotonic() - began:.1f} s", flush=True)
+                await refusals(site, lambda: Balancer(testbed, site.base_path, certificate), 140)
+                await refusals(site, lambda: Nginx(testbed, site.base_path, certificate), 150)
+                await refusals(site, lambda: Caddy(testbed, site.base_path, authority, SPARE), 160)
+                print(f"refused reads are sent twice at most: {time.monotonic() - began:.1f} s", flush=True)
+                await without_the_database(site, load, [haproxy, nginx, caddy])
+                print(f"a replica without the database costs no read: {time.monotonic() - began:.1f} s", flush=True)
                 check("temporary file" not in nginx.log.read_text(), "nginx writes nothing to the disk")
                 for name, proxy in (("HAProxy", haproxy), ("nginx", nginx), ("Caddy", caddy)):
                     site.balancer = proxy

@@ -80,6 +80,48 @@ async fn a_wrong_line_stops_all_and_what_is_unknown_stops_nothing() {
 }
 
 #[tokio::test]
+async fn every_wrong_line_is_named_so_that_one_more_try_suffices() {
+    let app = started().await;
+    let bot = app.bot("one").await;
+    counted(&bot.guilds((1, 0), 1, &[]).await);
+    let wrong = |sent: Answer| {
+        let data = sent.refused(422, "line_invalid").data();
+        assert_eq!((&data["line"], &data["reason"]), (&data["lines"][0]["line"], &data["lines"][0]["reason"]));
+        let lines = data["lines"].as_array().unwrap();
+        lines.iter().map(|bad| (bad["line"].as_u64().unwrap(), bad["reason"].to_string())).collect::<Vec<_>>()
+    };
+    let subscription =
+        |user: u64, slots: i64| json!({"userid": user.to_string(), "slots": slots, "guilds": [], "active_until": null});
+    let named =
+        wrong(bot.events(1, &[gone(1), json!({"type": "guild_gone"}), gone(2), json!({"type": "guild"})]).await);
+    assert_eq!(named.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [2, 4]);
+    let named = wrong(bot.guilds((1, 0), 1, &[json!({}), guild(1, "a"), json!({"id": "x"})]).await);
+    assert_eq!(named.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [1, 3]);
+    let many: Vec<Value> = (1..=1_500).map(|user| subscription(user, -1)).collect();
+    let named = wrong(bot.subscriptions(1, &many).await);
+    assert_eq!((named.len(), named[999].0), (1_000, 1_000));
+    assert!(named.iter().all(|(_, reason)| reason.contains("`slots`")), "{named:?}");
+    assert_eq!(bot.state().await["subscriptions"], 0);
+}
+
+#[tokio::test]
+async fn of_a_users_subscriptions_the_last_counts_and_the_others_are_explained() {
+    let app = started().await;
+    let bot = app.bot("one").await;
+    let line =
+        |user: u64, slots: u64| json!({"userid": user.to_string(), "slots": slots, "guilds": [], "active_until": null});
+    // Far apart, and next to each other.
+    let mut lines = vec![line(7, 1)];
+    lines.extend((100..3_000).map(|user| line(user, 1)));
+    lines.extend([line(8, 1), line(8, 2), line(7, 2)]);
+    let answer = bot.subscriptions(1, &lines).await;
+    assert_eq!(counted(&answer), (lines.len() as u64 - 2, 2, 1));
+    let reasons = answer.data()["reasons"].to_string();
+    assert!(reasons.contains("the user 7;") && reasons.contains("the user 8;"), "{reasons}");
+    assert_eq!(bot.state().await["subscriptions"], lines.len() as u64 - 2);
+}
+
+#[tokio::test]
 async fn a_snapshot_is_the_whole_truth_of_its_shard_and_of_no_other() {
     let app = started().await;
     let (bot, member) = (app.bot("one").await, app.user("member").await);

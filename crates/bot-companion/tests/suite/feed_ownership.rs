@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::Method;
 use provider::sandbox::people::{MEMBER, OWNER};
 use serde_json::{Value, json};
 
@@ -102,6 +103,57 @@ async fn a_silent_owner_loses_its_shard_to_a_living_sender() {
     assert_eq!(counted(&new.guilds((1, 0), 2, &[guild(1, "new 3")]).await), (1, 0, 2));
     assert_eq!(counted(&old.events(3, &[renamed(1, "old 3")]).await), (0, 1, 4));
     assert_eq!(names(&member.guilds().await), ["new 3"]);
+}
+
+#[tokio::test]
+async fn an_owner_that_leaves_gives_its_shard_back_at_once() {
+    let app = started().await;
+    let (old, member) = (app.bot("old").await, app.user("member").await);
+    let new = old.other("new");
+    let shard = json!([{"shard_count": 1, "shard_id": 0}]);
+    send_heartbeat(&old, START.seconds() - 100).await;
+    counted(&old.guilds((1, 0), 1, &[guild(1, "old")]).await);
+    send_heartbeat(&new, START.seconds() - 10).await;
+    let ignored = old.guilds((1, 0), 1, &[guild(1, "old")]).await;
+    assert_eq!(ignored.data()["replaced"], json!(null), "nobody else has sent it");
+    counted(&new.guilds((1, 0), 1, &[guild(1, "new")]).await);
+    for answer in
+        [old.events(1, &[renamed(1, "old 2")]).await, old.guilds((1, 0), 2, &[]).await, old.events(2, &[]).await]
+    {
+        assert_eq!((&answer.data()["replaced"], &answer.data()["free"]), (&shard, &json!(null)), "{}", answer.text());
+    }
+    assert_eq!(names(&member.guilds().await), ["new"]);
+    assert_eq!(new.leaves(START.seconds() - 10).await.status, 200);
+    let probe = old.events(2, &[]).await;
+    assert_eq!((&probe.data()["replaced"], &probe.data()["free"]), (&json!(null), &shard), "{}", probe.text());
+    assert_eq!(counted(&old.guilds((1, 0), 3, &[guild(1, "old 3")]).await), (1, 0, 3));
+    assert_eq!(old.events(3, &[]).await.data()["free"], json!(null));
+    assert_eq!(names(&member.guilds().await), ["old 3"]);
+    let status = app.anon().get("/").await.data();
+    assert_eq!(status["health"]["bot"]["uptime"]["epoch"], START.seconds() - 100, "the other one no longer counts");
+}
+
+#[tokio::test]
+async fn a_snapshot_or_list_that_comes_after_more_than_is_known_asks_for_everything() {
+    let app = started().await;
+    let (bot, member) = (app.bot("one").await, app.user("member").await);
+    send_heartbeat(&bot, START.seconds() - 10).await;
+    counted(&bot.guilds((1, 0), 2, &[guild(1, "a")]).await);
+    let sent = async |path: &str, sequence, after: &str| {
+        let call = bot.numbered(Method::PUT, path, sequence).header("Feed-After", after);
+        call.body("{\"end\": 0}").send().await
+    };
+    for path in ["/bot/shards/1/0/guilds", "/bot/subscriptions"] {
+        let refused = sent(path, 9, "3").await.refused(409, "resync_required");
+        assert_eq!(refused.data()["next"], 2);
+        for after in ["0", "x", "-1", "4611686018427387905"] {
+            sent(path, 9, after).await.refused(400, "feed_header_invalid");
+        }
+    }
+    assert_eq!(names(&member.guilds().await), ["a"]);
+    assert_eq!(counted(&sent("/bot/subscriptions", 3, "2").await), (0, 0, 3));
+    assert_eq!(counted(&sent("/bot/shards/1/0/guilds", 4, "3").await), (0, 0, 4));
+    assert!(member.guilds().await.is_empty());
 }
 
 #[tokio::test]

@@ -245,8 +245,14 @@ async fn a_heartbeat_shows_at_once() {
     let warm = Warm::start().await;
     for memory in [1_000_000, 2_000_000] {
         warm.warmed().await;
-        let heartbeat =
-            Heartbeat { instance: instance("a"), started_at: START, memory, shard_count: 1, shards: Vec::new() };
+        let heartbeat = Heartbeat {
+            instance: instance("a"),
+            started_at: START,
+            memory,
+            shard_count: 1,
+            shards: Vec::new(),
+            leaving: false,
+        };
         warm.app.app.store.record_heartbeat(heartbeat, START).await.unwrap();
         let shown = warm.app.anon().get("/").await.data();
         assert_eq!(shown["resources"]["memory"], json!(memory / 1_000_000).as_f64().unwrap());

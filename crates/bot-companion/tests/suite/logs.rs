@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use provider::idp::Endpoint;
-use provider::sandbox::Sandbox;
+use provider::sandbox::{Fault, Sandbox};
 use reqwest::Method;
 use runtime::clock::Clock;
 use rustix::process::Signal;
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::admin_limits::announced;
 use crate::harness::binary::{Running, command, config_file, run, send_signal};
-use crate::harness::{Client, Folder, eventually, sandbox};
+use crate::harness::{Answer, Client, Folder, eventually, sandbox};
 
 fn serve(config: &Path) -> Command {
     command(&["serve", "--listen", "127.0.0.1:0", "--config", config.to_str().unwrap()])
@@ -150,6 +150,7 @@ async fn lines_of_background_work_carry_the_id_of_the_request_that_began_it() {
         let service = started(&folder, &provider, &settings).await;
         let metrics = format!("{}metrics", announced(&service).await);
         let client = service.client();
+        provider.fail(Endpoint::Guilds, Fault::Status { code: 500, body: String::new(), headers: Vec::new() });
         let code = provider.issue_code("owner");
         let hold = provider.hold(Endpoint::Token);
         let begin = |code: String| {
@@ -168,15 +169,24 @@ async fn lines_of_background_work_carry_the_id_of_the_request_that_began_it() {
         hold.release();
         let (first, second) = (first.await.unwrap(), second.await.unwrap());
         assert_eq!((first.status, second.status), (200, 200));
+        let id_of = |response: &Answer| response.header("x-request-id").to_owned();
+        let is_of = |line: &str, id: &str| {
+            if format == "json" {
+                serde_json::from_str::<Value>(line).unwrap()["id"] == id
+            } else {
+                line.ends_with(&format!(" id=\"{id}\""))
+            }
+        };
+        let failed = "the guild list could not be fetched";
+        eventually(failed, async || !lines(&service, failed).is_empty()).await;
+        let told = lines(&service, failed);
+        assert!(told.len() == 1 && is_of(&told[0], &id_of(&first)), "{told:?}");
+        // Each of the two has a session.
         let told = lines(&service, "signed in");
-        assert_eq!(told.len(), 1, "{told:?}");
-        let id = first.header("x-request-id");
-        if format == "json" {
-            let line: Value = serde_json::from_str(&told[0]).unwrap();
-            assert_eq!((&line["id"], &line["message"]), (&id.into(), &"signed in".into()));
-        } else {
-            assert!(told[0].ends_with(&format!(" id=\"{id}\"")), "{}", told[0]);
+        for id in [&first, &second].map(id_of) {
+            assert_eq!(told.iter().filter(|line| is_of(line, &id)).count(), 1, "{id}: {told:?}");
         }
+        assert_eq!(told.len(), 2, "{told:?}");
     }
 }
 
@@ -247,6 +257,13 @@ async fn each_sign_in_is_a_line_that_names_the_user_by_id_alone() {
         for name in ["username", "name"] {
             assert!(!log.contains(user[name].as_str().unwrap()), "{log}");
         }
+        // Someone who is refused in the end has not signed in.
+        let config = folder.path().join("companion.toml");
+        let block = ["users", "block", user["id"].as_str().unwrap(), "--config", config.to_str().unwrap()];
+        assert!(run(command(&block)).await.status.success());
+        let code = provider.issue_code("owner");
+        assert_eq!(service.client().post("/auth").header("Idp-Code", &code).send().await.status, 403);
+        assert_eq!(service.logged().matches("signed in").count(), expected);
     }
 }
 

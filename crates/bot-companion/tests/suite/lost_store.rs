@@ -185,6 +185,7 @@ async fn damage_is_told_as_such_by_log_health_metric_and_check() {
     damage(&folder.file(), "team");
     let (status, text) = checked_damage(&config).await;
     assert!(status == "failed" && text.contains("CompanionStoreDamaged"), "{text}");
+    assert!(!text.contains("\\u{a}"), "a line break is shown escaped: {text}");
 
     let service = Running::start(serve(&config)).await;
     for _ in 0..3 {

@@ -44,6 +44,7 @@ mod history;
 mod hosts;
 mod http_protocol;
 mod init;
+mod key_change;
 mod kill_feed;
 mod limits;
 mod live;

@@ -127,7 +127,7 @@ fn an_operation_documents_its_own_errors_and_no_others() {
         ("sendEvents", "503", &["overloaded", "store_unavailable"]),
         ("sendEvents", "409", &["resync_required"]),
         ("sendEvents", "429", &["rate_limited"]),
-        ("replaceSubscriptions", "409", &["snapshot_outdated"]),
+        ("replaceSubscriptions", "409", &["resync_required", "snapshot_outdated"]),
         ("replaceShardGuilds", "429", &["rate_limited", "snapshot_busy"]),
     ];
     for (name, status, codes) in table {
@@ -136,6 +136,6 @@ fn an_operation_documents_its_own_errors_and_no_others() {
     // A detail that every error of a response has is required.
     let data = |schema: &str| document()["components"]["schemas"][schema]["required"].clone();
     assert_eq!(data("EventsConflictErrorData"), serde_json::json!(["error", "request_id", "next"]));
-    assert_eq!(data("LineInvalidErrorData"), serde_json::json!(["error", "request_id", "line", "reason"]));
+    assert_eq!(data("LineInvalidErrorData"), serde_json::json!(["error", "request_id", "line", "reason", "lines"]));
     assert_eq!(data("SignInBadRequestErrorData"), serde_json::json!(["error", "request_id"]));
 }

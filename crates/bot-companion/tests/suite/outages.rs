@@ -23,8 +23,14 @@ async fn warmed(app: &TestApp) -> Client {
     let roster = team(vec![team_member(1, "Ann", "a", 1, &[Permission::Founder])]);
     let harbour = Change::Guild(guild(HARBOUR.id, HARBOUR.name, OWNER));
     app.bot_says(entries.chain([roster, harbour])).await;
-    let heartbeat =
-        Heartbeat { instance: instance("a"), started_at: START, memory: 5_000_000, shard_count: 1, shards: vec![] };
+    let heartbeat = Heartbeat {
+        instance: instance("a"),
+        started_at: START,
+        memory: 5_000_000,
+        shard_count: 1,
+        shards: vec![],
+        leaving: false,
+    };
     app.app.store.record_heartbeat(heartbeat, START).await.unwrap();
     let owner = app.user("owner").await;
     for answer in everything(app, &owner).await {
@@ -99,7 +105,7 @@ async fn what_needs_the_store_says_when_to_come_back() {
 }
 
 /// Waits until the public views contain the current data, without requesting any of them.
-async fn filled(app: &TestApp) {
+pub async fn filled(app: &TestApp) {
     let views = &app.app.views;
     eventually("the public views are filled", async || {
         // There are so few entries that any draw takes all of them.
@@ -107,9 +113,13 @@ async fn filled(app: &TestApp) {
             && views.feedback.cached(7).is_some()
             && views.stats.with_cached(|_| Some(())).is_some()
             && views.status.cached(app.clock.now(), || (None, Duration::ZERO)).is_some()
+            && views.are_warm()
     })
     .await;
 }
+
+/// The site's pages that show what the bot has said.
+const PAGES: [&str; 5] = ["/site/", "/site/status", "/site/incidents.atom", "/site/incidents.json", "/site/roles.css"];
 
 async fn public(app: &TestApp) -> [Answer; 4] {
     let anyone = app.anon();
@@ -133,6 +143,10 @@ async fn a_replica_that_was_never_asked_answers_from_memory_all_the_same() {
         assert_eq!(stats.data()["feedback"]["count"], 3, "{}", stats.text());
         assert_eq!(team.data()[0]["name"], "Ann");
         assert_eq!(feedback.data().as_array().unwrap().len(), 3);
+        for page in PAGES {
+            let answer = replica.anon().get(page).await;
+            assert_eq!(answer.status, 200, "{page}: {}", answer.text());
+        }
     }
     assert_eq!(replica.anon().get("/ready").await.status, 200, "no replica would be left");
     replica.clock.advance(Duration::from_millis(1));
@@ -153,8 +167,14 @@ async fn what_changed_is_read_again_before_anybody_asks() {
     app.clock.advance(10 * MINUTE);
     let roster = team(vec![team_member(1, "Ann", "a", 1, &[Permission::Founder])]);
     app.bot_says([roster, Change::Feedback(feedback("new", 5))]).await;
-    let heartbeat =
-        Heartbeat { instance: instance("a"), started_at: START, memory: 5_000_000, shard_count: 1, shards: vec![] };
+    let heartbeat = Heartbeat {
+        instance: instance("a"),
+        started_at: START,
+        memory: 5_000_000,
+        shard_count: 1,
+        shards: vec![],
+        leaving: false,
+    };
     app.app.store.record_heartbeat(heartbeat, app.clock.now()).await.unwrap();
     filled(&app).await;
     let lost = disk.fails().await;

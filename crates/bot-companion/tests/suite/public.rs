@@ -18,6 +18,7 @@ fn heartbeat(instance: &str, shards: &[u32]) -> Heartbeat {
             .iter()
             .map(|id| ShardHeartbeat { id: *id, sent: Some(START), acknowledged: None, latency: Some(41.5) })
             .collect(),
+        leaving: false,
     }
 }
 

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use runtime::clock::Clock;
 use serde_json::{Value, json};
 
-use crate::harness::binary::{Running, command, config_file, run};
-use crate::harness::{Folder, TestApp, eventually, on_postgres, sandbox};
+use crate::harness::TestApp;
+use crate::harness::binary::{command, config_file, run};
 
 const OLD: &str = "old:QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=";
 const NEW: &str = "new:QkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkI=";
@@ -85,48 +84,4 @@ async fn what_cannot_be_read_is_said_with_its_remedy_and_left_alone() {
     }
     let text = said(&app, &[NEW, OLD], &["secrets", "reseal"]).await;
     assert!(text.starts_with("Encrypted 1 of 1"), "the right key reads it still: {text}");
-}
-
-#[tokio::test]
-async fn a_change_of_keys_that_the_running_service_does_not_know_of_is_refused() {
-    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
-    let config = config_file(&folder, &provider, "admin.listen = \"127.0.0.1:0\"");
-    let config = config.to_str().unwrap();
-    let keys = folder.path().join("keys");
-    std::fs::write(&keys, OLD).unwrap();
-    let mut serve = command(&["serve", "--listen", "127.0.0.1:0", "--config", config]);
-    serve.env("COMPANION_SECRETS_KEYS_FILE", &keys);
-    let service = Running::start(serve).await;
-    let answer = service.client().post("/auth").header("Idp-Code", provider.issue_code("owner")).send().await;
-    assert_eq!(answer.status, 200);
-    let mark = "metrics and health are on http://";
-    eventually("the admin listener is there", async || service.logged().contains(mark)).await;
-    let admin = service.logged().split_once(mark).unwrap().1.split('/').next().unwrap().to_owned();
-    let asked = async |admin: &str, arguments: &[&str]| {
-        let mut command = command(&[arguments, &["--config", config]].concat());
-        command.env("COMPANION_SECRETS_KEYS_FILE", &keys).env("COMPANION_ADMIN_LISTEN", admin);
-        let output = run(command).await;
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
-    };
-    let reseal = ["secrets", "reseal"];
-    let sealed_with_old = async || {
-        let (_, status, _) = asked("off", &["secrets", "status", "--json"]).await;
-        let status: Value = serde_json::from_str(&status).unwrap();
-        let old = status.as_array().unwrap().iter().find(|key| key["id"] == "old").unwrap();
-        old["grants"].as_u64().unwrap()
-    };
-
-    // Step 5 of the document before step 4.
-    std::fs::write(&keys, format!("{NEW},{OLD}")).unwrap();
-    let (code, output, error) = asked(&admin, &reseal).await;
-    assert!(code == 1 && output.is_empty(), "{output}{error}");
-    assert!(error.contains("does not have the key `new` yet") && error.contains("Nothing was changed"), "{error}");
-    assert_eq!(sealed_with_old().await, 1);
-
-    service.reload("reloaded changed=secrets.keys").await;
-    let (code, output, error) = asked(&admin, &reseal).await;
-    assert!(code == 0 && output.starts_with("Encrypted 1 of 1 grant with new."), "{output}{error}");
-    assert_eq!(error.contains("was asked. Every service that uses this store"), on_postgres(), "{error}");
-    assert_eq!(sealed_with_old().await, 0);
 }

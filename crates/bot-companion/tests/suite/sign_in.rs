@@ -185,7 +185,7 @@ async fn a_failure_that_may_have_used_the_code_keeps_it_from_being_sent_again() 
     let cases = at_token.map(|fault| (Endpoint::Token, fault)).into_iter();
     for (endpoint, fault) in cases.chain(at_user.map(|fault| (Endpoint::User, fault))) {
         let app = TestApp::start().await;
-        app.sandbox.fail_times(endpoint, fault.clone(), 1);
+        app.sandbox.fail(endpoint, fault.clone());
         assert!(app.sign_in("owner").await.status >= 400, "{fault:?}");
         app.clock.advance(Duration::from_secs(10));
         app.sign_in("owner").await.refused(401, "idp_code_rejected");

@@ -120,7 +120,14 @@ async fn some_silent_shards_are_named_and_the_others_are_up() {
     let heartbeat = async |name: &str, shards: std::ops::Range<u32>| {
         let shards =
             shards.map(|id| ShardHeartbeat { id, sent: None, acknowledged: None, latency: Some(30.0) }).collect();
-        let heartbeat = Heartbeat { instance: instance(name), started_at: START, memory: 1, shard_count: 9, shards };
+        let heartbeat = Heartbeat {
+            instance: instance(name),
+            started_at: START,
+            memory: 1,
+            shard_count: 9,
+            shards,
+            leaving: false,
+        };
         app.app.store.record_heartbeat(heartbeat, app.clock.now()).await.unwrap();
     };
     heartbeat("a", 0..5).await;
@@ -165,6 +172,7 @@ async fn five_thousand_shards_are_all_there_and_the_page_is_small() {
             memory: 1,
             shard_count: SHARDS,
             shards,
+            leaving: false,
         };
         app.app
             .store

@@ -137,6 +137,7 @@ async fn the_status() {
             shard(2, None, None),
             shard(10, Some(START.before(Duration::from_millis(1250))), Some(38.0)),
         ],
+        leaving: false,
     };
     app.app.store.record_heartbeat(heartbeat, START).await.unwrap();
     insta::assert_snapshot!("status", status().await);

@@ -68,6 +68,25 @@ async fn a_unix_socket_has_its_mode_is_defended_and_goes_with_the_service() {
 }
 
 #[tokio::test]
+async fn a_service_whose_socket_was_deleted_ends_so_that_it_is_restarted() {
+    for take_away in
+        [|path: &Path| std::fs::remove_file(path), |path: &Path| std::fs::rename(path, path.with_extension("old"))]
+    {
+        let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+        let config = config_file(&folder, &provider, "admin.listen = \"off\"");
+        let path = folder.path().join("http.sock");
+        let listen = format!("unix:{}", path.display());
+        let mut service = started(serve(&config, &listen), "listening on unix:").await;
+        take_away(&path).unwrap();
+        assert_eq!(service.ended().await.code(), Some(1));
+        let lost = format!("the socket {} was deleted or replaced, so nobody can connect", path.display());
+        assert!(service.logged().contains(&lost), "{}", service.logged());
+        let _next = started(serve(&config, &listen), "listening on unix:").await;
+        assert!(UnixStream::connect(&path).await.is_ok());
+    }
+}
+
+#[tokio::test]
 async fn a_client_on_a_unix_socket_is_a_proxy_only_where_127_0_0_1_is_one() {
     let proxy = "X-Forwarded-For: 203.0.113.9\r\n";
     for (trusted, client) in [("", "127.0.0.1"), ("http.trusted_proxies = [\"127.0.0.1\"]", "203.0.113.9")] {

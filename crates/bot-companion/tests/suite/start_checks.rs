@@ -212,6 +212,15 @@ async fn a_full_disk_is_found_before_the_start() {
 }
 
 #[tokio::test]
+async fn a_device_is_not_a_database() {
+    sqlite_only!("its files are the server's");
+    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let config = config_file(&folder, &provider, "");
+    let commands = both(&config, &[("COMPANION_STORE_URL", "sqlite:/dev/null")]);
+    refuse(commands, "files", 1, "/dev/null: it is a device or a pipe, not a file: correct store.url").await;
+}
+
+#[tokio::test]
 async fn a_file_of_another_user_is_not_one_that_cannot_be_created() {
     sqlite_only!("its files are the server's");
     let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
@@ -245,7 +254,7 @@ async fn a_file_of_another_user_is_not_one_that_cannot_be_created() {
     fs::remove_file(&key).unwrap();
     fs::write(&key, kept).unwrap();
     take_away(&folder.file());
-    let parts = ["data.db cannot be opened: Permission denied", "it belongs to user ", "with mode 0400", "chown USER "];
+    let parts = ["data.db cannot be opened: Permission denied", "it belongs to user ", "with mode 0400", "; run `ch"];
     refused("files", 1, &parts).await;
     let Some(create) =
         confined("", MOUNTS, &command(&["key", "create", "--label", "x", "--config", config.to_str().unwrap()]))

@@ -66,18 +66,6 @@ async fn a_key_that_is_made_is_said_and_a_lost_one_is_missed() {
 }
 
 #[tokio::test]
-async fn a_command_that_makes_a_key_says_so() {
-    sqlite_only!("a server's keys are always given");
-    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
-    let config = config_file(&folder, &provider, "");
-    let create = || command(&["key", "create", "--label", "x", "--config", config.to_str().unwrap()]);
-    let (code, text) = said(create()).await;
-    assert!(code == 0 && text.contains("created a key for the provider's tokens"), "{text}");
-    let (code, text) = said(create()).await;
-    assert!(code == 0 && !text.contains("created a key"), "{text}");
-}
-
-#[tokio::test]
 async fn files_that_others_can_read_are_warned_of_with_what_to_run() {
     sqlite_only!("its files are the server's");
     let (folder, provider) = (Folder::new(), sandbox(Clock::system()));

@@ -201,7 +201,7 @@ async fn a_restart_in_the_middle_of_renumbering_ends_with_the_right_totals() {
     let snapshot = store.begin_snapshot(shard, instance, 1, app.clock.now()).await.unwrap();
     let SnapshotLine::One(line, _) = feed::guild_line(sized(2).to_string().as_bytes()).unwrap() else { unreachable!() };
     store.stage(snapshot, Lines::Guilds(vec![line])).await.unwrap();
-    let committed = store.commit_snapshot(snapshot, app.clock.now()).await.unwrap();
+    let committed = store.commit_snapshot(snapshot, None, app.clock.now()).await.unwrap();
     assert_eq!(committed, Committed::Replaced { next: 1 });
     assert_eq!(counted(&app).await, (12, 780));
     store.clean_up(2).await.unwrap();

@@ -5,7 +5,9 @@
 use std::collections::HashMap;
 
 use super::numbering::Continuation;
-use super::ownership::{CommittedShard, Holder, Named, OwnShards, Owner, SenderState, Verdict, judge, later_owner};
+use super::ownership::{
+    CommittedShard, Holder, LostShards, Named, OwnShards, Owner, SenderState, Verdict, judge, later_owner,
+};
 use super::{Event, InstanceId, ShardKey};
 use crate::{Change, Snowflake, Time};
 
@@ -22,6 +24,8 @@ pub enum BatchOutcome {
         next: u64,
         /// The ignored ones that are about shards of others.
         unowned: UnownedEvents,
+        /// The sender's lost shards: in the response to a probe, which has no events, and if a later-started instance owns some.
+        lost: LostShards,
     },
     /// Events before the first of these are missing, or the snapshot they are about: the sender must send everything again.
     Resync {
@@ -62,6 +66,8 @@ pub enum Question {
     OwnShards,
     /// Which committed snapshots overlap with this shard?
     Overlapping(ShardKey),
+    /// Which shards that the sender has named may hold another one's data, and which committed snapshots overlap with each?
+    LostShards,
 }
 
 /// A batch of events being decided. Nothing is applied before all of it is.
@@ -82,6 +88,7 @@ pub struct EventBatch<'a> {
     must_resync: bool,
     applied: Vec<&'a Change>,
     unowned: UnownedEvents,
+    lost: Option<LostShards>,
 }
 
 impl<'a> EventBatch<'a> {
@@ -108,6 +115,7 @@ impl<'a> EventBatch<'a> {
             must_resync: false,
             applied: Vec::new(),
             unowned: UnownedEvents::default(),
+            lost: None,
         }
     }
 
@@ -140,7 +148,9 @@ impl<'a> EventBatch<'a> {
             self.rest.pop();
             self.holder = None;
         }
-        None
+        let is_probe = self.count == 0 && self.continuation != Continuation::Gap;
+        let asks_for_lost = (is_probe || self.unowned.overruled > 0) && !self.must_resync && self.lost.is_none();
+        asks_for_lost.then_some(Question::LostShards)
     }
 
     pub fn answer_owner(&mut self, owner: Option<Owner>) {
@@ -157,21 +167,24 @@ impl<'a> EventBatch<'a> {
         self.taken.insert(shard, taken);
     }
 
+    pub fn answer_lost_shards(&mut self, named: &[(ShardKey, Vec<CommittedShard>)]) {
+        let mut lost = LostShards::default();
+        for (shard, overlapping) in named {
+            lost.note(*shard, overlapping, self.sender, self.now);
+        }
+        self.lost = Some(lost);
+    }
+
     /// What the sender is told, and the changes to apply, in order.
     pub fn finish(self) -> (BatchOutcome, Vec<&'a Change>) {
-        let next = self.sender.next;
-        match self.continuation {
-            Continuation::New { end, .. } if !self.must_resync => {
-                let applied = self.applied.len() as u64;
-                let fed =
-                    BatchOutcome::Applied { applied, ignored: self.count - applied, next: end, unowned: self.unowned };
-                (fed, self.applied)
-            }
-            Continuation::Repeat => {
-                (BatchOutcome::Applied { applied: 0, ignored: self.count, next, unowned: self.unowned }, Vec::new())
-            }
-            Continuation::New { .. } | Continuation::Gap => (BatchOutcome::Resync { next }, Vec::new()),
-        }
+        let (next, applied) = (self.sender.next, self.applied.len() as u64);
+        let next = match self.continuation {
+            Continuation::New { end, .. } if !self.must_resync => end,
+            Continuation::Repeat => next,
+            Continuation::New { .. } | Continuation::Gap => return (BatchOutcome::Resync { next }, Vec::new()),
+        };
+        let (ignored, lost) = (self.count - applied, self.lost.unwrap_or_default());
+        (BatchOutcome::Applied { applied, ignored, next, unowned: self.unowned, lost }, self.applied)
     }
 
     /// What happens to the next event, which is about this guild; and if it is overruled, by whom.
@@ -247,6 +260,12 @@ mod tests {
                     batch.answer_overlapping(ShardKey { count: 2, id: 1 }, &[sent(4, 2, owner_of(guild(2)).unwrap())]);
                 }
                 Question::Overlapping(shard) => batch.answer_overlapping(shard, &[]),
+                Question::LostShards => {
+                    let named = (0..4).map(|id| (ShardKey { count: 4, id }, owner_of(guild(u64::from(id) + 8))));
+                    let named: Vec<_> =
+                        named.map(|(shard, owner)| (shard, vec![sent(4, shard.id, owner.unwrap())])).collect();
+                    batch.answer_lost_shards(&named);
+                }
             }
         }
         let (fed, changes) = batch.finish();
@@ -260,12 +279,15 @@ mod tests {
 
     fn applied(applied: u64, ignored: u64, next: u64, unowned: (u64, Option<&str>, u64)) -> BatchOutcome {
         let owner = unowned.1.map(|name| owner(name, None).instance);
-        BatchOutcome::Applied {
-            applied,
-            ignored,
-            next,
-            unowned: UnownedEvents { overruled: unowned.0, owner, unclaimed: unowned.2 },
-        }
+        let lost = if unowned.0 > 0 || applied + ignored == 0 { lost() } else { LostShards::default() };
+        let unowned = UnownedEvents { overruled: unowned.0, owner, unclaimed: unowned.2 };
+        BatchOutcome::Applied { applied, ignored, next, unowned, lost }
+    }
+
+    /// What the sender has lost of the four shards, if it has named all of them.
+    fn lost() -> LostShards {
+        let key = |id| ShardKey { count: 4, id };
+        LostShards { replaced: vec![key(2)], free: vec![key(1), key(3)] }
     }
 
     #[test]
@@ -304,11 +326,12 @@ mod tests {
 
     #[test]
     fn nothing_is_looked_up_twice_or_without_need() {
-        use Question::{Overlapping, OwnShards, Owner};
+        use Question::{LostShards, Overlapping, OwnShards, Owner};
         let shard = ShardKey { count: 2, id: 1 };
         let (_, _, asked) = run(&by(1, true), 1, &[gone(3), gone(4), gone(7), gone(3)], &[shard]);
         let once = [Owner(guild(3)), OwnShards, Overlapping(shard), Owner(guild(4)), Owner(guild(7)), Owner(guild(3))];
-        assert_eq!(asked, once);
+        assert_eq!(asked[..6], once);
+        assert_eq!(asked[6..], [LostShards], "something was overruled");
         let (_, _, asked) = run(&by(1, false), 1, &[gone(3), gone(4)], &[]);
         assert_eq!(asked, [Owner(guild(3)), OwnShards], "after a resync the rest does not matter");
         let (_, _, asked) = run(&by(9, true), 1, &[gone(3)], &[]);

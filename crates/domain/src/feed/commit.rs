@@ -38,6 +38,8 @@ pub enum Committed {
         /// The owner of the shard, or of part of it.
         owner: InstanceId,
     },
+    /// The sender has sent more than is known here: something was lost, and it must send everything again; nothing was applied.
+    Resync { next: u64 },
     /// It was overtaken by events, or by another snapshot of what it does not mention; nothing was applied.
     Outdated { next: u64 },
     /// The sender's key is not valid, or no longer; nothing was applied.
@@ -48,7 +50,10 @@ impl Committed {
     /// The number of the sender's next event, if it may send.
     pub fn next(&self) -> Option<u64> {
         match self {
-            Self::Replaced { next } | Self::Outranked { next, .. } | Self::Outdated { next } => Some(*next),
+            Self::Replaced { next }
+            | Self::Outranked { next, .. }
+            | Self::Resync { next }
+            | Self::Outdated { next } => Some(*next),
             Self::KeyRefused => None,
         }
     }
@@ -56,8 +61,18 @@ impl Committed {
 
 impl StagedSnapshot {
     /// Whether it becomes current; `overlapping` are the committed snapshots that cover some guild of its shard. Even an
-    /// outranked snapshot moves the sender's numbering on, because events about its other shards continue from there.
-    pub fn decide(&self, sender: &SenderState, overlapping: &[CommittedShard], now: Time) -> Committed {
+    /// outranked snapshot moves the sender's numbering on, because events about its other shards continue from there. `after` is
+    /// the number that the sender thinks is expected from it, if it says so.
+    pub fn decide(
+        &self,
+        sender: &SenderState,
+        after: Option<u64>,
+        overlapping: &[CommittedShard],
+        now: Time,
+    ) -> Committed {
+        if after.is_some_and(|after| after > sender.next) {
+            return Committed::Resync { next: sender.next };
+        }
         if is_overtaken(sender.next, self.sequence) {
             return Committed::Outdated { next: sender.next };
         }
@@ -231,7 +246,12 @@ mod tests {
             let (shard, sequence, basis) = (*shard, *sequence, *basis);
             let (instance, totals) = (sender.instance.clone(), GuildTotals::default());
             let staged = StagedSnapshot { id: 1, shard, instance, sequence, totals, basis };
-            assert_eq!(staged.decide(&sender, overlapping, NOW), *expected, "{staged:?} {overlapping:?}");
+            for after in [None, Some(1), Some(5)] {
+                let decided = staged.decide(&sender, after, overlapping, NOW);
+                assert_eq!(decided, *expected, "{staged:?} {after:?} {overlapping:?}");
+            }
+            let decided = staged.decide(&sender, Some(6), overlapping, NOW);
+            assert_eq!(decided, Committed::Resync { next: 5 }, "{staged:?} {overlapping:?}");
         }
         let next = |committed: Committed| committed.next();
         assert_eq!((next(replaced(5)), next(outdated(6)), next(outranked(7))), (Some(5), Some(6), Some(7)));

@@ -44,6 +44,7 @@ pub fn heartbeat(key: &str, body: &[u8], now: Time) -> Result<Heartbeat, Reason>
         memory: memory.ok_or_else(|| wrong("memory", format_args!("a whole number from 0 to {MEMORY}")))?,
         shard_count,
         shards: shards.collect::<Result<_, _>>()?,
+        leaving: report.leaving.flag().ok_or_else(|| wrong("leaving", "true or false"))?,
     })
 }
 
@@ -55,12 +56,22 @@ enum Scalar<'a> {
     Whole(i64),
     Number(f64),
     Text(Cow<'a, str>),
+    Flag(bool),
     Other,
 }
 
 impl Scalar<'_> {
     fn text(&self) -> Option<&str> {
         if let Self::Text(text) = self { Some(text) } else { None }
+    }
+
+    /// Null is false.
+    fn flag(&self) -> Option<bool> {
+        match self {
+            Self::Null => Some(false),
+            Self::Flag(flag) => Some(*flag),
+            _ => None,
+        }
     }
 
     fn whole_up_to(&self, most: u64) -> Option<u64> {
@@ -92,8 +103,8 @@ impl<'de> Deserialize<'de> for Scalar<'de> {
                 Ok(Scalar::Null)
             }
 
-            fn visit_bool<E>(self, _: bool) -> Result<Scalar<'de>, E> {
-                Ok(Scalar::Other)
+            fn visit_bool<E>(self, value: bool) -> Result<Scalar<'de>, E> {
+                Ok(Scalar::Flag(value))
             }
 
             fn visit_i64<E>(self, value: i64) -> Result<Scalar<'de>, E> {
@@ -139,6 +150,7 @@ struct HeartbeatBody<'a> {
     memory: Scalar<'a>,
     shard_count: Scalar<'a>,
     shards: Option<ShardList>,
+    leaving: Scalar<'a>,
 }
 
 impl<'de> Deserialize<'de> for HeartbeatBody<'de> {
@@ -160,6 +172,7 @@ impl<'de> Deserialize<'de> for HeartbeatBody<'de> {
                         "memory" => report.memory = entries.next_value()?,
                         "shard_count" => report.shard_count = entries.next_value()?,
                         "shards" => report.shards = entries.next_value()?,
+                        "leaving" => report.leaving = entries.next_value()?,
                         _ => drop(entries.next_value::<IgnoredAny>()?),
                     }
                 }

@@ -32,7 +32,7 @@ pub use instance::{InstanceId, InstanceName, Life, counted_start};
 pub use json::Reason;
 pub use line::{guild_line, subscription_line};
 pub use numbering::FIRST_EVENT;
-pub use ownership::{CommittedShard, OwnShards, Owner, SenderState};
+pub use ownership::{CommittedShard, LOST_SHARDS, LostShards, OwnShards, Owner, SenderState};
 pub use roster::roster;
 pub use sweep::{Sweep, SweepBudget, UNCOVERED};
 pub use totals::{GuildTotals, hidden_after_commit, hidden_after_sweep, shown_totals};
@@ -129,17 +129,20 @@ impl Scope {
     }
 }
 
-/// Keeps only the last of the lines with the same key, in key order.
-pub fn keep_last<T, K: Ord>(lines: &mut Vec<T>, key: impl Fn(&T) -> K) {
+/// Keeps only the last of the lines with the same key, in key order. Returns the keys of the others.
+pub fn keep_last<T, K: Ord>(lines: &mut Vec<T>, key: impl Fn(&T) -> K) -> Vec<K> {
+    let mut replaced = Vec::new();
     // Stable, so that the last line of a key stays its last.
     lines.sort_by_key(&key);
     lines.dedup_by(|later, earlier| {
         let is_same = key(later) == key(earlier);
         if is_same {
+            replaced.push(key(earlier));
             std::mem::swap(later, earlier);
         }
         is_same
     });
+    replaced
 }
 
 /// Lines about guilds as they are staged: only the last line about each guild, in order of guild ID.

@@ -39,7 +39,7 @@ pub struct CommittedShard {
 pub(super) enum Holder {
     /// The instance itself.
     Sender,
-    /// A living one that started earlier, or at the same time.
+    /// A living one that started earlier. Of two that started at the same time, the one whose name is lower counts as earlier.
     Earlier,
     /// A living one that started later, which owns the shard.
     Later,
@@ -53,9 +53,10 @@ impl Holder {
         let Some(owner) = owner else { return Self::Nobody };
         match owner.life {
             _ if owner.instance == sender.instance => Self::Sender,
-            Some(life) if life.is_living(now) && life.started() > sender.life.started() => Self::Later,
-            Some(life) if life.is_living(now) => Self::Earlier,
-            Some(_) | None => Self::Nobody,
+            Some(life) if !life.is_living(now) => Self::Nobody,
+            Some(life) if (life.started(), &owner.instance) > (sender.life.started(), &sender.instance) => Self::Later,
+            Some(_) => Self::Earlier,
+            None => Self::Nobody,
         }
     }
 
@@ -76,6 +77,32 @@ pub(super) fn later_owner<'a>(
     let counting = still_counting(shard, overlapping).into_iter();
     let later = counting.filter(|sent| !Holder::of(Some(&sent.owner), sender, now).yields());
     later.max_by_key(|sent| sent.committed).map(|sent| &sent.owner.instance)
+}
+
+/// The shards that a sender has named as its own and that hold another one's data.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LostShards {
+    /// A living instance that started later owns the shard, or part of it.
+    pub replaced: Vec<ShardKey>,
+    /// The sender's snapshot would take the shard.
+    pub free: Vec<ShardKey>,
+}
+
+/// How many lost shards a sender is told about at once.
+pub const LOST_SHARDS: u32 = 1_000;
+
+impl LostShards {
+    /// Adds a shard that the sender has named, if it is lost; `overlapping` are the committed snapshots that cover some guild of
+    /// it.
+    pub(super) fn note(&mut self, shard: ShardKey, overlapping: &[CommittedShard], sender: &SenderState, now: Time) {
+        if later_owner(shard, overlapping, sender, now).is_some() {
+            self.replaced.push(shard);
+        } else if still_counting(shard, overlapping).iter().any(|sent| sent.owner.instance != sender.instance)
+            || !overlapping.iter().any(|sent| sent.shard == shard)
+        {
+            self.free.push(shard);
+        }
+    }
 }
 
 /// The committed snapshots overlapping with a shard that still say something about it: the shard's own latest snapshot has
@@ -210,6 +237,7 @@ pub(super) mod tests {
         let sender = sender("sender", life(300, Some(600), 0, None), 1, true);
         for (known, holder) in [
             (Some(life(300, Some(599), 10, None)), Holder::Earlier),
+            // Started at the same time: "other" is lower than "sender".
             (Some(life(300, Some(600), 10, None)), Holder::Earlier),
             (Some(life(300, Some(601), 10, None)), Holder::Later),
             (Some(life(300, Some(601), 90, Some(89))), Holder::Later),
@@ -265,6 +293,41 @@ pub(super) mod tests {
         for (overlapping, name) in table {
             let found = later_owner(ShardKey::new(2, 0).unwrap(), overlapping, &sender, NOW);
             assert_eq!(found.map(|instance| instance.name.as_str()), *name, "{overlapping:?}");
+        }
+    }
+
+    #[test]
+    fn of_two_that_started_at_the_same_time_one_holds_the_shard() {
+        let same = life(300, Some(600), 0, None);
+        for (sender_name, owner_name, holder) in [("a", "b", Holder::Later), ("b", "a", Holder::Earlier)] {
+            let sender = sender(sender_name, same, 1, true);
+            assert_eq!(Holder::of(Some(&owner(owner_name, Some(same))), &sender, NOW), holder, "{sender_name}");
+        }
+    }
+
+    #[test]
+    fn a_shard_is_lost_if_it_holds_the_data_of_another_one() {
+        let sender = sender("sender", life(300, Some(600), 0, None), 1, true);
+        let own = || owner("sender", Some(life(300, Some(600), 0, None)));
+        let earlier = || owner("earlier", Some(life(300, Some(500), 10, None)));
+        let later = || owner("later", Some(life(300, Some(700), 10, None)));
+        let silent = || owner("silent", Some(life(300, Some(700), 90, None)));
+        let (replaced, free) = ((1, 0), (0, 1));
+        let table: &[(&[CommittedShard], (usize, usize))] = &[
+            (&[sent(2, 0, 5, own())], (0, 0)),
+            (&[], free),
+            (&[sent(2, 0, 5, earlier())], free),
+            (&[sent(2, 0, 5, silent())], free),
+            (&[sent(2, 0, 5, later())], replaced),
+            (&[sent(2, 0, 5, own()), sent(4, 2, 6, later())], replaced),
+            (&[sent(2, 0, 5, own()), sent(4, 2, 6, silent())], free),
+            // Its own snapshot has replaced the other one.
+            (&[sent(2, 0, 7, own()), sent(4, 2, 6, later())], (0, 0)),
+        ];
+        for (overlapping, expected) in table {
+            let mut lost = LostShards::default();
+            lost.note(ShardKey::new(2, 0).unwrap(), overlapping, &sender, NOW);
+            assert_eq!((lost.replaced.len(), lost.free.len()), *expected, "{overlapping:?}");
         }
     }
 

@@ -113,6 +113,7 @@ mod tests {
             memory: 1,
             shard_count,
             shards: shards.iter().map(heartbeat).collect(),
+            leaving: false,
         };
         health.merge(heartbeat, ago(reported));
     }

@@ -38,8 +38,10 @@ mod tests {
         let shards = vec![ShardHeartbeat { id: 0, sent: None, acknowledged: None, latency: None }];
         let instance = InstanceId::parse("key", "a").unwrap();
         let started_at = Time::from_seconds(990_000);
-        health
-            .merge(Heartbeat { instance, started_at, memory: 1, shard_count: 1, shards }, Time::from_seconds(999_990));
+        health.merge(
+            Heartbeat { instance, started_at, memory: 1, shard_count: 1, shards, leaving: false },
+            Time::from_seconds(999_990),
+        );
         let seen = observe(&health, Time::default(), NOW).unwrap();
         for (case, incidents, expected) in [
             ("none", vec![], 990_000),

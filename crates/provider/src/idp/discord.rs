@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::{ListedGuild, Snowflake, Time, User};
-use reqwest::{Client, RequestBuilder, Url, redirect};
+use reqwest::{Client, Method, RequestBuilder, Url, redirect};
 use runtime::clock::Clock;
 use runtime::subjects::Subject;
 use secrecy::{ExposeSecret, SecretString};
@@ -17,7 +17,7 @@ use super::{Endpoint, Grant, IdpError, IdpErrorKind, wire};
 
 /// The provider asks every client for an address in its `User-Agent`.
 const CLIENT_URL: &str = "https://example.invalid/bot-companion";
-/// Below the provider's own idle limit: a connection that it closes during a request would cost a code.
+/// Below the provider's own idle limit: a connection that it closes during a request costs a second one.
 const IDLE: Duration = Duration::from_secs(30);
 const MOST_BYTES: usize = 1024 * 1024;
 const LONGEST_CODE: usize = 512;
@@ -46,7 +46,10 @@ pub struct ProviderOptions {
 
 #[derive(Debug)]
 pub struct Provider {
-    client: Client,
+    /// For reads. Reuses connections, so a request may meet one that the provider is closing.
+    pooled: Client,
+    /// Opens a connection for each request: for what works only once, and for a read whose connection broke.
+    unpooled: Client,
     options: ProviderOptions,
     guard: Guard,
     /// Limits the reports about refusals.
@@ -62,24 +65,27 @@ impl Provider {
         if !matches!(base.scheme(), "http" | "https") {
             return Err(unusable("`idp.base_url` must begin with https:// or http://".to_owned()));
         }
-        let mut builder = Client::builder()
-            .user_agent(format!("DiscordBot ({CLIENT_URL}, {})", options.version))
-            .connect_timeout(options.connect_timeout)
-            .pool_idle_timeout(IDLE)
-            .redirect(redirect::Policy::none());
-        // HTTPS_PROXY and NO_PROXY apply, as operators expect. But a proxy cannot reach this machine's loopback, and the
-        // sandbox must work whatever the environment says.
-        if is_loopback(&base) {
-            builder = builder.no_proxy();
-        }
-        // Reading the system's certificates takes a while.
-        if base.scheme() == "http" {
-            builder = builder.tls_certs_only([]);
-        }
-        let client =
-            builder.build().map_err(|error| unusable(format!("the HTTP client cannot start: {}", cause(&error))))?;
+        let client = |most_idle: usize| {
+            let mut builder = Client::builder()
+                .user_agent(format!("DiscordBot ({CLIENT_URL}, {})", options.version))
+                .connect_timeout(options.connect_timeout)
+                .pool_idle_timeout(IDLE)
+                .pool_max_idle_per_host(most_idle)
+                .redirect(redirect::Policy::none());
+            // HTTPS_PROXY and NO_PROXY apply, as operators expect. But a proxy cannot reach this machine's loopback, and the
+            // sandbox must work whatever the environment says.
+            if is_loopback(&base) {
+                builder = builder.no_proxy();
+            }
+            // Reading the system's certificates takes a while.
+            if base.scheme() == "http" {
+                builder = builder.tls_certs_only([]);
+            }
+            builder.build().map_err(|error| unusable(format!("the HTTP client cannot start: {}", cause(&error))))
+        };
+        let (pooled, unpooled) = (client(usize::MAX)?, client(0)?);
         let guard = Guard::new(options.clock.clone(), options.failure_budget);
-        Ok(Self { client, options, guard, refusals: Throttle::default() })
+        Ok(Self { pooled, unpooled, options, guard, refusals: Throttle::default() })
     }
 
     /// Whether this can be one of the provider's codes. Others are not sent, because an edge server in front of the provider
@@ -179,13 +185,13 @@ impl Provider {
     }
 
     fn get(&self, path: &str, access: &SecretString) -> RequestBuilder {
-        self.client.get(format!("{}{path}", self.options.base_url)).bearer_auth(access.expose_secret())
+        self.pooled.get(format!("{}{path}", self.options.base_url)).bearer_auth(access.expose_secret())
     }
 
     fn post(&self, path: &str, form: &[(&str, &str)]) -> RequestBuilder {
         let ProviderOptions { base_url, client_id, client_secret, .. } = &self.options;
         // reqwest marks both kinds of credentials as sensitive, so that no trace of the headers shows them.
-        self.client
+        self.unpooled
             .post(format!("{base_url}{path}"))
             .basic_auth(client_id, Some(client_secret.expose_secret()))
             .form(form)
@@ -204,7 +210,8 @@ impl Provider {
         };
         let permit = self.guard.enter(endpoint, caller, limit)?;
         let mut span = WorkSpan::begin(format!("provider {}", endpoint.name()));
-        let result = send(endpoint, request.timeout(limit))
+        let result = self
+            .send(endpoint, request.timeout(limit))
             .await
             .and_then(|response| verdict::judge(endpoint, response))
             .and_then(|body| read(&body).map_err(|what| verdict::unreadable(endpoint, what)));
@@ -238,11 +245,26 @@ impl Provider {
             }
         }
     }
-}
 
-async fn send(endpoint: Endpoint, request: RequestBuilder) -> Result<ProviderResponse, FailedCall> {
-    let response = request.send().await.map_err(|error| interrupted(endpoint, &error))?;
-    read(endpoint, response).await
+    /// Sends a read again if its connection broke before an answer, because the provider may have been closing it.
+    async fn send(&self, endpoint: Endpoint, request: RequestBuilder) -> Result<ProviderResponse, FailedCall> {
+        let began = self.options.clock.ticks();
+        let (client, request) = request.build_split();
+        let request = request.map_err(|error| interrupted(endpoint, &error))?;
+        let again = if request.method() == Method::GET { request.try_clone() } else { None };
+        let mut sent = client.execute(request).await;
+        if let (Err(error), Some(mut again)) = (&sent, again)
+            && !error.is_connect()
+            && !error.is_timeout()
+        {
+            let elapsed = self.options.clock.ticks().saturating_sub(began);
+            if let Some(limit) = again.timeout_mut() {
+                *limit = limit.saturating_sub(elapsed);
+            }
+            sent = self.unpooled.execute(again).await;
+        }
+        read(endpoint, sent.map_err(|error| interrupted(endpoint, &error))?).await
+    }
 }
 
 async fn read(endpoint: Endpoint, mut response: reqwest::Response) -> Result<ProviderResponse, FailedCall> {

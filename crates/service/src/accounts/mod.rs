@@ -19,6 +19,7 @@ use runtime::single_flight::SingleFlight;
 use secrecy::SecretString;
 use store::{Admission, BlockedUser, CodeHash, Result};
 use telemetry::log_throttle::Throttle;
+use tracing::info;
 
 use crate::config::{Config, LimitsConfig};
 use crate::rate_limits::RateLimits;
@@ -38,6 +39,8 @@ pub struct Accounts {
     revoking: Arc<AtomicBool>,
     /// For the log line about revocations that are retried.
     unrevoked: Throttle,
+    /// For the log line about a store that does not hand out revocations.
+    unread_revocations: Throttle,
     limits: SessionLimits,
     /// How long exchanging the code and fetching the user may take together.
     exchange_limit: Duration,
@@ -64,6 +67,7 @@ impl Accounts {
             ),
             revoking: Arc::default(),
             unrevoked: Throttle::default(),
+            unread_revocations: Throttle::default(),
             exchanges: SingleFlight::new(sources.background.clone()),
             limits: config.sessions,
             exchange_limit: config.idp.sign_in_timeout,
@@ -94,7 +98,10 @@ impl Accounts {
             store.note_seen(last_uses(user.id)).await?;
         }
         match store.open_session(user.clone(), token::hash_of(&token), session, most).await? {
-            Admission::Admitted => Ok(SignedIn { token, user }),
+            Admission::Admitted => {
+                info!(user = %user.id, "signed in");
+                Ok(SignedIn { token, user })
+            }
             Admission::Blocked => Err(SignInError::Blocked),
         }
     }

@@ -39,7 +39,9 @@ impl Accounts {
                     Ok(true) => {}
                     Ok(false) => break,
                     Err(error) => {
-                        warn!(%error, "grants cannot be revoked at the provider right now; retrying shortly");
+                        if let Some(times) = this.unread_revocations.count(this.sources.clock.ticks()) {
+                            warn!(%error, times, "grants cannot be revoked at the provider right now; retrying shortly");
+                        }
                         break;
                     }
                 }
@@ -116,5 +118,60 @@ fn end_after(error: &IdpError, now: domain::Time, tries: u32) -> RevocationEnd {
         | IdpErrorKind::Unavailable
         | IdpErrorKind::Timeout => RevocationEnd::failed(now, tries, None),
         IdpErrorKind::Rejected | IdpErrorKind::Unauthorized => RevocationEnd::over(now),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use domain::{Time, Version};
+    use parking_lot::Mutex;
+    use runtime::clock::Clock;
+    use runtime::random::Random;
+    use test_folder::TestFolder;
+
+    use crate::app::App;
+    use crate::config::{Config, Layer};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Log {
+        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend_from_slice(line);
+            Ok(line.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_store_that_stays_away_is_logged_once_per_minute() {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+        let _guard = tracing::subscriber::set_default(subscriber);
+        let (folder, clock) = (TestFolder::new(), Clock::manual(Time::from_seconds(1000)));
+        let settings = format!("[store]\nurl = \"sqlite:{}\"", folder.path("test.db").display());
+        let nothing = std::iter::empty::<(String, String)>();
+        let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
+        let app = App::build(config, clock.clone(), Random::seeded(1), Version::UNKNOWN).await.unwrap();
+        app.store.close().await;
+        for (rounds, lines) in [(3, 1), (1, 2)] {
+            for _ in 0..rounds {
+                app.accounts.start_revoking();
+                while app.accounts.is_revoking() {
+                    tokio::task::yield_now().await;
+                }
+            }
+            let text = String::from_utf8(log.0.lock().clone()).unwrap();
+            assert_eq!(text.matches("grants cannot be revoked").count(), lines, "{text}");
+            clock.advance(Duration::from_mins(2));
+        }
     }
 }

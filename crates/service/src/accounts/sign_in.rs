@@ -229,7 +229,6 @@ impl Accounts {
             store.settle_code(hash, outcome.as_ref().ok().cloned(), until).await?;
         }
         if let Ok(user) = &outcome {
-            info!(user = %user.id, "signed in");
             // In the background: the sign-in does not depend on it.
             self.lists.prefetch(user.id);
         }

@@ -96,14 +96,30 @@ pub enum BuildError {
 }
 
 impl App {
-    /// Builds the service on the current runtime, which then runs its background tasks.
+    /// Builds the service on the current runtime, which then runs its background tasks. Creates the key file on the first start.
     pub async fn build(config: Config, clock: Clock, random: Random, version: Version) -> Result<Self, BuildError> {
+        Self::with_keys(config, clock, random, version, create_keys).await
+    }
+
+    /// The same for a command, which creates no key file.
+    pub async fn for_command(config: Config) -> Result<Self, BuildError> {
+        let existing = |config: &Config| Ok((existing_keys(config)?, None));
+        Self::with_keys(config, Clock::system(), Random::from_system(), Version::UNKNOWN, existing).await
+    }
+
+    async fn with_keys(
+        config: Config,
+        clock: Clock,
+        random: Random,
+        version: Version,
+        keys: fn(&Config) -> Result<VaultAndNewKey, BuildError>,
+    ) -> Result<Self, BuildError> {
         let site = Site::new(&config, clock.now(), version)?;
         let freshness = Arc::new(Freshness::new(clock.clone()));
         let config::StoreConfig { url, wait, connections, start_wait } = config.store.clone();
         let options = StoreOptions { url, wait, connections, start_wait };
         let store = store::open(options, Arc::clone(&freshness)).await?;
-        let (vault, new_key) = vault(&config)?;
+        let (vault, new_key) = keys(&config)?;
         let sources = Sources {
             store: Arc::clone(&store),
             freshness: Arc::clone(&freshness),
@@ -289,12 +305,25 @@ pub(crate) fn provider(config: &Config, clock: &Clock) -> Result<Provider, Build
     .map_err(|error| BuildError::Provider(error.to_string()))
 }
 
+/// The vault, and the file of a key that was created for it.
+type VaultAndNewKey = (Vault, Option<PathBuf>);
+
 /// If the store is a file of ours and no key is configured, creates a key file next to it and returns its path too.
-fn vault(config: &Config) -> Result<(Vault, Option<PathBuf>), BuildError> {
+fn create_keys(config: &Config) -> Result<VaultAndNewKey, BuildError> {
     if !config.secrets.is_empty() {
         return Ok((Vault::new(&config.secrets)?, None));
     }
     let database = store::local_file(&config.store.url).ok_or(VaultError::NoKey)?;
     let file = keyfile::load_or_create(&database)?;
     Ok((Vault::new(&[file.key])?, file.is_new.then_some(file.path)))
+}
+
+/// The keys that exist: the configured ones, or the key file next to the database. There may be none.
+pub(crate) fn existing_keys(config: &Config) -> Result<Vault, BuildError> {
+    if !config.secrets.is_empty() {
+        return Ok(Vault::for_reading(&config.secrets)?);
+    }
+    let beside = store::local_file(&config.store.url).map(|database| keyfile::beside(&database));
+    let key = beside.map(|path| keyfile::load(&path)).transpose()?.flatten();
+    Ok(Vault::for_reading(key.as_slice())?)
 }

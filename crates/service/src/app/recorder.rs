@@ -177,7 +177,7 @@ mod tests {
             for _ in 0..seconds / 30 {
                 let instance = InstanceId::parse("key", "a").unwrap();
                 let shards = vec![ShardHeartbeat { id: 0, sent: None, acknowledged: None, latency: None }];
-                let heartbeat = Heartbeat { instance, started_at, memory: 1, shard_count: 1, shards };
+                let heartbeat = Heartbeat { instance, started_at, memory: 1, shard_count: 1, shards, leaving: false };
                 store.record_heartbeat(heartbeat, clock.now()).await.unwrap();
                 recorder.record().await;
                 clock.advance(Duration::from_secs(30));

@@ -21,6 +21,7 @@ use super::exit::UsageError;
 use super::output::{OutputForm, counted};
 use super::{ConfigFile, backup_folder, print, runtime, secrets, vacuum};
 use crate::accounts::GrantReport;
+use crate::app;
 use crate::audit::Audit;
 use crate::config::{Config, keyfile};
 use crate::vault::Vault;
@@ -196,7 +197,7 @@ fn not_forgotten(forget_again: &[Snowflake]) -> String {
 
 /// The existing keys. A key file that cannot be used must not prevent a backup.
 fn readable_vault(config: &Config) -> anyhow::Result<Vault> {
-    database::vault(config).or_else(|error| {
+    app::existing_keys(config).or_else(|error| {
         warn!("{error:#}; no grants can be decrypted");
         Ok(Vault::for_reading(&[])?)
     })

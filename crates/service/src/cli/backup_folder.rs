@@ -6,6 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context as _, ensure};
 use domain::Time;
+use tracing::warn;
 
 const PREFIX: &str = "companion-";
 const SUFFIX: &str = ".backup";
@@ -18,7 +19,11 @@ const LONGEST_BACKUP: Duration = Duration::from_hours(24);
 pub(super) fn file(folder: &Path, now: Time) -> anyhow::Result<PathBuf> {
     // A missing folder may be a volume that is not mounted, so it is not created.
     ensure!(folder.is_dir(), "there is no folder {}: create it, or mount its volume", folder.display());
-    Ok(folder.join(format!("{PREFIX}{}{SUFFIX}", now.iso8601().replace(':', ""))))
+    Ok(folder.join(name_at(now)))
+}
+
+fn name_at(now: Time) -> String {
+    format!("{PREFIX}{}{SUFFIX}", now.iso8601().replace(':', ""))
 }
 
 fn is_dated(name: &str) -> bool {
@@ -39,11 +44,13 @@ fn is_left_over(name: &str, file: &fs::Metadata, now: Time) -> bool {
 }
 
 /// Deletes the oldest dated backups in the folder beyond `keep`, and the remains of interrupted ones, and returns their names.
-/// Keeps `written`, whatever the dates say, and everything with another name.
+/// Keeps `written` and everything with another name. A backup from the future, made while the clock was wrong, is kept and not
+/// counted, because it would never be the oldest.
 pub(super) fn delete_old(written: &Path, keep: usize, now: Time) -> anyhow::Result<Vec<String>> {
     let folder = written.parent().unwrap_or(Path::new("."));
     let unread = || format!("the backup is good, but the old ones in {} cannot be listed", folder.display());
-    let (mut others, mut left_over) = (Vec::new(), Vec::new());
+    let (mut others, mut left_over, mut future) = (Vec::new(), Vec::new(), Vec::new());
+    let newest = name_at(now);
     for entry in fs::read_dir(folder).with_context(unread)? {
         let entry = entry.with_context(unread)?;
         // For a link, its own metadata.
@@ -52,10 +59,18 @@ pub(super) fn delete_old(written: &Path, keep: usize, now: Time) -> anyhow::Resu
             continue;
         }
         if is_dated(&name) {
-            others.push(name);
+            if name > newest { future.push(name) } else { others.push(name) }
         } else if is_left_over(&name, &file, now) {
             left_over.push(name);
         }
+    }
+    if !future.is_empty() {
+        future.sort_unstable();
+        warn!(
+            "these backups have a date in the future, so they are kept and not counted by --keep: {}. Was the clock wrong? \
+             Delete or rename them",
+            future.join(", ")
+        );
     }
     others.sort_unstable();
     others.truncate((others.len() + 1).saturating_sub(keep));
@@ -114,12 +129,13 @@ mod tests {
         }
         fs::create_dir(folder.path("companion-2019-01-01T000000Z.backup")).unwrap();
         let left_over = "companion-2020-01-02T000000Z.backup.17.part";
-        let hours = |hours: u64| Duration::from_hours(hours);
-        for (name, age) in [(left_over, 1), ("companion-2020-01-02T000000Z.backup.18.part", 30)] {
-            fs::File::create(folder.path(name)).unwrap().set_modified(UNIX_EPOCH + hours(age)).unwrap();
+        // Midnight on the ninth day.
+        let now = Duration::from_hours(498_384);
+        for (name, hours) in [(left_over, 25), ("companion-2020-01-02T000000Z.backup.18.part", 23)] {
+            let modified = UNIX_EPOCH + now - Duration::from_hours(hours);
+            fs::File::create(folder.path(name)).unwrap().set_modified(modified).unwrap();
         }
-        let now = Time::from_seconds(hours(26).as_secs());
-        let delete_old = |written: &Path, keep| delete_old(written, keep, now).unwrap();
+        let delete_old = |written: &Path, keep| delete_old(written, keep, Time::from_seconds(now.as_secs())).unwrap();
         let names = |wanted: std::ops::RangeInclusive<u32>| wanted.map(dated).collect::<Vec<_>>();
         assert_eq!(delete_old(&folder.path(dated(9)), 7), [dated(1), dated(2), left_over.to_owned()]);
         assert!(delete_old(&folder.path(dated(9)), 7).is_empty());
@@ -128,6 +144,20 @@ mod tests {
         assert_eq!(delete_old(&folder.path(dated(3)), 1), [dated(9)]);
         assert_eq!(fs::read_dir(folder.root()).unwrap().count(), others.len() + 3, "one of the unfinished is new");
         assert!(folder.path(dated(3)).exists());
+    }
+
+    #[test]
+    fn a_backup_from_the_future_takes_no_place() {
+        let folder = TestFolder::new();
+        let dated = |date: &str| format!("companion-{date}T000000Z.backup");
+        let future = ["9999-01-01", "2026-11-04"].map(dated);
+        for name in ["2026-11-01", "2026-11-02", "2026-11-03"].map(dated).iter().chain(&future) {
+            fs::write(folder.path(name), "").unwrap();
+        }
+        // Midnight on the third day.
+        let now = Time::from_seconds(1_793_664_000);
+        assert_eq!(delete_old(&folder.path(dated("2026-11-03")), 2, now).unwrap(), [dated("2026-11-01")]);
+        assert!(future.iter().all(|name| folder.path(name).exists()));
     }
 
     #[test]

@@ -4,14 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::Version;
 use runtime::clock::Clock;
-use runtime::random::Random;
 use secrecy::ExposeSecret as _;
 use store::{self, Freshness, Store, StoreOptions};
 
 use super::{ConfigFile, logging, runtime};
-use crate::app::App;
+use crate::app::{self, App};
 use crate::config::{self, Config, ConfigError, LogConfig, StoreConfig, keyfile};
 use crate::vault::Vault;
 
@@ -21,8 +19,8 @@ const BACKGROUND_WAIT: Duration = Duration::from_secs(10);
 /// The longest allowed `store.wait`.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
-/// Commands only log what matters, which includes a new key or a new store.
-const FILTER: &str = "warn,bot_companion::config::keyfile=info,bot_companion::new_store=info";
+/// Commands only log what matters, which includes a new store.
+const FILTER: &str = "warn,bot_companion::new_store=info";
 
 /// What to do if there is no database yet.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,7 +53,8 @@ pub(super) fn refuse_lost(config: &Config) -> Result<(), ConfigError> {
     let shown = std::path::absolute(&database).unwrap_or(database);
     Err(ConfigError::one(format!(
         "the database {} is missing, but its key file {} is still there: mount its volume, put the file back, or restore a backup \
-         with `bot-companion restore FILE`. To start with an empty database, run `bot-companion serve --new-database` once",
+         with `bot-companion restore FILE`. To start with an empty database, move the key file away, or run \
+         `bot-companion serve --new-database` once as the service's own user",
         shown.display(),
         key.display(),
     )))
@@ -74,7 +73,7 @@ pub(super) fn prepare(file: &ConfigFile, missing: Missing) -> anyhow::Result<Con
 /// Runs the work on the database of this configuration.
 pub(super) fn on<T>(config: Config, work: impl AsyncFnOnce(&Arc<App>) -> anyhow::Result<T>) -> anyhow::Result<T> {
     runtime()?.block_on(async {
-        let app = Arc::new(App::build(config, Clock::system(), Random::from_system(), Version::UNKNOWN).await?);
+        let app = Arc::new(App::for_command(config).await?);
         let done = work(&app).await;
         app.close(BACKGROUND_WAIT).await;
         done
@@ -91,7 +90,7 @@ pub(super) struct Reading {
 impl Reading {
     /// The existing keys; creates none.
     pub(super) fn vault(&self) -> anyhow::Result<Vault> {
-        vault(&self.config)
+        Ok(app::existing_keys(&self.config)?)
     }
 }
 
@@ -110,16 +109,6 @@ pub(super) fn reading<T>(
         reading.store.close().await;
         done
     })
-}
-
-/// A vault with the existing keys: the configured ones, or the key file next to the database. Creates none.
-pub(super) fn vault(config: &Config) -> anyhow::Result<Vault> {
-    if !config.secrets.is_empty() {
-        return Ok(Vault::for_reading(&config.secrets)?);
-    }
-    let beside = store::local_file(&config.store.url).map(|database| keyfile::beside(&database));
-    let key = beside.map(|path| keyfile::load(&path)).transpose()?.flatten();
-    Ok(Vault::for_reading(key.as_slice())?)
 }
 
 /// How to open the store, according to the configuration.

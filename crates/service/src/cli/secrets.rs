@@ -32,9 +32,9 @@ pub(super) enum Secrets {
     },
     /// Re-encrypt all grants with the first key, while the service runs.
     ///
-    /// First put the new key before the old one in every replica's configuration, and restart them: a replica without the new
+    /// First put the new key before the old one in every replica's configuration, and reload them: a replica without the new
     /// key cannot read what this writes. Then run this, and remove the old key. It refuses to run while the service on this
-    /// machine doesn't have the new key.
+    /// machine encrypts with another key.
     Reseal {
         #[command(flatten)]
         form: OutputForm,
@@ -53,7 +53,7 @@ pub(super) fn run(secrets: &Secrets) -> anyhow::Result<()> {
         }
         Secrets::Reseal { form, config } => {
             let (done, report) = database::with(config, Missing::Refuse, async |app| {
-                refuse_before_restart(&app.config, &app.key_ids()).await?;
+                refuse_another_key(&app.config, &app.key_ids()).await?;
                 let grants = app.store.grants_by_key().await?.iter().map(|(_, grants)| grants).sum();
                 let bar = progress(grants);
                 let done = app.accounts.reseal(|report| bar.set_position(report.seen)).await;
@@ -75,20 +75,27 @@ pub(super) fn run(secrets: &Secrets) -> anyhow::Result<()> {
     print(&said)
 }
 
-/// A service without the first key could not read what is about to be written.
-async fn refuse_before_restart(config: &Config, keys: &[String]) -> anyhow::Result<()> {
-    let first = keys.first().map_or("", String::as_str);
+/// A service that encrypts with another key may not be able to read what is about to be written, and keeps writing with its own.
+async fn refuse_another_key(config: &Config, keys: &[String]) -> anyhow::Result<()> {
+    let Some(first) = keys.first() else {
+        bail!(
+            "there is no key here, neither in secrets.keys nor next to the database: run this with the service's own \
+             configuration. Nothing was changed"
+        );
+    };
     let others = "Every service that uses this store must already have the key `";
     let until = "`: one that hasn't been restarted or reloaded since you added it cannot read what this writes";
     let Some((admin, loaded)) = loaded_keys(config).await else {
         warn!("no running service could be reached at admin.listen. {others}{first}{until}");
         return Ok(());
     };
-    if !loaded.iter().any(|key| key == first) {
+    let theirs = loaded.first().map_or("", String::as_str);
+    if theirs != first {
         bail!(
-            "the service running here (admin listener {admin}) does not have the key `{first}` yet, so it could not read what \
-             this \
-             writes: restart it, or reload it if secrets.keys was set before, and run this again. If that service uses another store, correct admin.listen or run this with COMPANION_ADMIN_LISTEN=off. Nothing was changed"
+            "the service running here (admin listener {admin}) encrypts with the key `{theirs}`, but this command would encrypt \
+             with `{first}`: put the same keys in the same order into secrets.keys of the configuration that both read, reload \
+             the service, and run this again. If that service uses another store, correct admin.listen or run this with \
+             COMPANION_ADMIN_LISTEN=off. Nothing was changed"
         );
     }
     if store::needs_shared_keys(&config.store.url) {
@@ -191,14 +198,14 @@ fn reseal_text(done: ResealReport, report: &GrantReport) -> String {
     lines.extend(remedies(report));
     for (id, found) in report.configured.iter().skip(1) {
         lines.push(if found.grants == 0 {
-            format!("Nothing needs the key {id} any more: remove it from secrets.keys and restart the service.")
+            format!("Nothing needs the key {id} any more: remove it from secrets.keys and reload the service.")
         } else if found.grants == found.damaged {
             format!("The grants left under the key {id} cannot be read.")
         } else {
             let left = counted(found.grants - found.damaged, "grant");
             format!(
                 "The key {id} is still needed by {left}: is a replica running that doesn't have {first} first? \
-                 Restart it, and run this again."
+                 Reload it, and run this again."
             )
         });
     }

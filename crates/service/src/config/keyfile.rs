@@ -66,7 +66,7 @@ pub fn load_or_create(database: &Path) -> Result<KeyFile, KeyFileError> {
         Some(key) => {
             tracing::info!(
                 path = %path.display(),
-                "created a key for the provider's tokens; keep a copy of it with your backups, separate from the database"
+                "created a key for the provider's tokens; keep a copy of it apart from the database and its backups"
             );
             Ok(KeyFile { key, path, is_new: true })
         }
@@ -89,9 +89,7 @@ pub fn load(path: &Path) -> Result<Option<SecretKey>, KeyFileError> {
         Err(error) => {
             let owner = file_access::owner_and_mode(path);
             let owner = if owner.is_empty() { owner } else { format!(": {owner}") };
-            return Err(unusable(format!(
-                "cannot be read: {error}{owner}; let the service's user read it (chown, chmod 600)"
-            )));
+            return Err(unusable(format!("cannot be read: {error}{owner}; run {}", file_access::remedy(path))));
         }
     };
     match text.expose_secret().trim_end().parse() {

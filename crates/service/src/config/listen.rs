@@ -42,7 +42,8 @@ impl FromStr for ListenAddress {
     fn from_str(text: &str) -> Result<Self, Advice> {
         let Some(path) = text.strip_prefix(UNIX) else {
             return text.parse().map(Self::Tcp).map_err(|_| {
-                "write an address and a port, like \"127.0.0.1:8080\", or \"unix:\" and the path of a socket".into()
+                "write an IP address (not a name) and a port, like \"127.0.0.1:8080\", or \"unix:\" and the path of a socket"
+                    .into()
             });
         };
         if !path.starts_with('/') || path.ends_with('/') || path.chars().any(char::is_control) {

@@ -103,6 +103,9 @@ fn show_span(span: Duration) -> String {
 /// `sqlite:PATH` or `postgres://…`. Other common forms (two slashes before a path, `postgresql:`) are converted to these.
 pub(super) fn store_url(text: &str) -> Result<SecretString, Advice> {
     let odd = text.contains(char::is_control);
+    if text.contains(":memory:") {
+        return Err("the data must be in a file, or it would be lost at each restart: write its path".into());
+    }
     if let Some(path) = text.strip_prefix("sqlite:").map(|rest| rest.strip_prefix("//").unwrap_or(rest))
         && !(odd || path.is_empty() || path.contains('?'))
     {
@@ -342,6 +345,7 @@ mod tests {
         ] {
             assert_eq!(store_url(text).map(|url| url.expose_secret().to_owned()).as_deref(), Ok(normal));
         }
+        assert!(store_url("sqlite::memory:").unwrap_err().contains("must be in a file"));
         for text in ["", "a.db", "sqlite:", "sqlite://", "postgres://", "mysql://localhost/x", "sqlite:a.db?mode=rwc"] {
             assert!(store_url(text).is_err(), "{text}");
         }

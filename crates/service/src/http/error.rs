@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use api::error::{self, Details, ErrorCode};
+use api::error::{self, BadLine, Details, ErrorCode};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
 use provider::idp::{IdpError, IdpErrorKind};
@@ -63,7 +63,13 @@ impl ApiError {
 
     /// A line that cannot be accepted, and why.
     pub(super) fn line(line: u64, reason: &impl ToString) -> Self {
-        let details = Details { line: Some(line), reason: Some(reason.to_string()), ..Details::default() };
+        Self::lines(vec![BadLine { line, reason: reason.to_string() }])
+    }
+
+    /// Lines that cannot be accepted; at least one.
+    pub(super) fn lines(lines: Vec<BadLine>) -> Self {
+        let (line, reason) = lines.first().map(|first| (first.line, first.reason.clone())).unzip();
+        let details = Details { line, reason, lines: Some(lines), ..Details::default() };
         Self { details: Some(Box::new(details)), ..Self::new(ErrorCode::LineInvalid) }
     }
 

@@ -22,6 +22,7 @@ use crate::app::App;
 
 const INSTANCE: HeaderName = HeaderName::from_static("feed-instance");
 const SEQUENCE: HeaderName = HeaderName::from_static("feed-sequence");
+const AFTER: HeaderName = HeaderName::from_static("feed-after");
 const LAST_SEQUENCE: u64 = 1 << 62;
 const TOKEN: HeaderName = HeaderName::from_static("token");
 
@@ -134,6 +135,8 @@ pub(crate) fn bot_key(headers: &HeaderMap) -> Option<TokenHash> {
 pub(super) struct Sender {
     name: InstanceName,
     pub(super) sequence: u64,
+    /// The number that it thinks the service expects next, if it says so.
+    pub(super) after: Option<u64>,
 }
 
 impl Sender {
@@ -148,16 +151,20 @@ impl FromRequestParts<Arc<App>> for Sender {
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, ApiError> {
         let text = |name: HeaderName| match single(&parts.headers, &name) {
-            Single::Once(value) => std::str::from_utf8(value).ok(),
-            Single::Absent | Single::Repeated => None,
+            Single::Absent => Ok(None),
+            Single::Once(value) => std::str::from_utf8(value).map(Some).map_err(|_| ErrorCode::FeedHeaderInvalid),
+            Single::Repeated => Err(ErrorCode::FeedHeaderInvalid),
         };
-        let name = text(INSTANCE).and_then(InstanceName::parse);
-        let digits = text(SEQUENCE).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-        // The store counts up from here in signed numbers.
-        let sequence = digits.and_then(|text| text.parse().ok()).filter(|number| (1..=LAST_SEQUENCE).contains(number));
-        name.zip(sequence)
-            .map(|(name, sequence)| Self { name, sequence })
-            .ok_or_else(|| ErrorCode::FeedHeaderInvalid.into())
+        let number = |text: &str| {
+            let digits = Some(text).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+            // The store counts up from here in signed numbers.
+            let number =
+                digits.and_then(|text| text.parse().ok()).filter(|number| (1..=LAST_SEQUENCE).contains(number));
+            number.ok_or(ErrorCode::FeedHeaderInvalid)
+        };
+        let name = text(INSTANCE)?.and_then(InstanceName::parse).ok_or(ErrorCode::FeedHeaderInvalid)?;
+        let sequence = number(text(SEQUENCE)?.unwrap_or_default())?;
+        Ok(Self { name, sequence, after: text(AFTER)?.map(number).transpose()? })
     }
 }
 

@@ -15,6 +15,7 @@ mod tls;
 mod unix_socket;
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -49,10 +50,16 @@ const CONNECTIONS_PER_TURN: usize = 32;
 /// How long accepting pauses when the system is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A core would have no thread to serve its connections.
+/// Why the service stopped on its own.
 #[derive(Debug, thiserror::Error)]
-#[error("a worker thread could not start; see the log")]
-pub struct MissingWorker;
+pub enum ServeError {
+    /// A core would have no thread to serve its connections.
+    #[error("a worker thread could not start; see the log")]
+    MissingWorker,
+    /// Nobody can connect any more. Only a new process can listen there: its folder may have to be made again, too.
+    #[error("the socket {} was deleted or replaced, so nobody can connect; restart the service", .0.display())]
+    SocketLost(PathBuf),
+}
 
 /// Serves until `shutdown` resolves, which is polled once all threads serve. Then, for `limits.drain_delay`, it only tells load
 /// balancers to send nothing more. Then it drains: it accepts nothing new, finishes requests in flight within
@@ -62,7 +69,7 @@ pub async fn run(
     tls: Option<Arc<CertifiedAcceptor>>,
     service: HttpService,
     shutdown: impl Future<Output = ()>,
-) -> Result<(), MissingWorker> {
+) -> Result<(), ServeError> {
     let app = Arc::clone(service.app());
     let registry = Registry::new(&app.config, app.current.clone(), app.clock.clone(), Arc::clone(&app.metrics));
     let server = Arc::new(ConnectionServer::new(service, tls, registry));
@@ -84,10 +91,16 @@ pub async fn run(
         .collect();
     let mut outcome = Ok(());
     for worker in &mut workers {
-        outcome = outcome.and((&mut worker.started).await.map_err(|_| MissingWorker));
+        outcome = outcome.and((&mut worker.started).await.map_err(|_| ServeError::MissingWorker));
     }
     if outcome.is_ok() {
-        shutdown.await;
+        tokio::select! {
+            () = shutdown => {}
+            path = unix_socket::lost(file.as_ref()) => outcome = Err(ServeError::SocketLost(path)),
+        }
+    }
+    if let Err(problem) = &outcome {
+        error!(%problem, "the service can't go on and stops");
     }
     app.begin_shutdown();
     let delay = app.current.get().limits.drain_delay;

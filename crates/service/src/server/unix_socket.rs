@@ -5,11 +5,15 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::listen::BACKLOG;
 use crate::config::SocketAccess;
+
+/// How often to check that the socket's file is still there.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// If the system doesn't say more.
 const IN_USE: &str = "it is in use";
@@ -27,6 +31,21 @@ impl Drop for SocketFile {
         if identity(&self.path).ok() == Some(self.identity) {
             // Someone else may have just removed it.
             let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Waits until a socket's file is no longer ours, and returns its path. Without a file, waits for ever.
+pub(super) async fn lost(file: Option<&SocketFile>) -> PathBuf {
+    let Some(file) = file else { return std::future::pending().await };
+    let mut pace = tokio::time::interval(LOOK_EVERY);
+    loop {
+        pace.tick().await;
+        match identity(&file.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return file.path.clone(),
+            Ok(found) if found != file.identity => return file.path.clone(),
+            // Its folder may be closed to us for a moment.
+            _ => {}
         }
     }
 }

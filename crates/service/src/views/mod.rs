@@ -79,7 +79,7 @@ impl Views {
             CacheName::Stats => usize::from(self.stats.cache().is_filled()),
             CacheName::History => usize::from(self.history.cache().is_filled()),
             CacheName::Feedback => self.feedback.entries(),
-            CacheName::Site => usize::from(self.site.is_filled()),
+            CacheName::Site => usize::from(self.site.cache().is_filled()),
         }
     }
 }

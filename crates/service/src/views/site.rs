@@ -8,6 +8,7 @@ use store::{Result, Topic};
 use telemetry::metrics::CacheName;
 
 use super::cached::{CacheRead, CacheSlot, Cached};
+use super::warm::Warm;
 use crate::sources::Sources;
 
 pub struct SiteView {
@@ -40,10 +41,6 @@ impl SiteView {
         self.read().await.or_else(|error| self.cache.or_stale(error, Some))
     }
 
-    pub(super) fn is_filled(&self) -> bool {
-        self.cache.is_filled()
-    }
-
     async fn read(&self) -> Result<Arc<Cached<SiteFacts>>> {
         let mut read = CacheRead::begin(&self.sources);
         let store = read.depend_on([Topic::Health, Topic::Stats, Topic::Team, Topic::Feedback]);
@@ -56,5 +53,17 @@ impl SiteView {
         let sample = store.sample_feedback(self.sources.clock.now().millis()).await?;
         facts.reviews = sample.entries.into_iter().map(|(_, stored)| stored.entry).collect();
         Ok(self.cache.insert(read, facts))
+    }
+}
+
+impl Warm for SiteView {
+    type Value = SiteFacts;
+
+    fn cache(&self) -> &CacheSlot<SiteFacts> {
+        &self.cache
+    }
+
+    async fn refresh(&self) -> Result<()> {
+        self.read().await.map(drop)
     }
 }

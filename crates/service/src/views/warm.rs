@@ -33,7 +33,8 @@ impl Views {
             keep_warm("feedback", &self.feedback),
             keep_warm("stats", &self.stats),
             keep_warm("history", &self.history),
-            keep_warm("status", &self.status)
+            keep_warm("status", &self.status),
+            keep_warm("site", &self.site)
         );
     }
 
@@ -44,6 +45,7 @@ impl Views {
             && self.stats.cache().was_valid_recently()
             && self.history.cache().was_valid_recently()
             && self.status.cache().was_valid_recently()
+            && self.site.cache().was_valid_recently()
     }
 }
 

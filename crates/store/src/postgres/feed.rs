@@ -2,7 +2,10 @@
 
 use deadpool_postgres::{GenericClient, Transaction};
 use domain::Time;
-use domain::feed::{BatchOutcome, Event, EventBatch, FeedState, InstanceId, Question, ShardKey, ShardState};
+use domain::feed::{
+    BatchOutcome, CommittedShard, Event, EventBatch, FeedState, InstanceId, Question, ShardKey, ShardState,
+};
+use futures_util::future::try_join_all;
 
 use super::columns::{ReadColumn as _, Whole, readable, unsigned};
 use super::coverage::{self, Coverage};
@@ -31,6 +34,7 @@ pub(super) async fn feed(
             Question::Overlapping(shard) => {
                 batch.answer_overlapping(shard, &coverage::overlapping(db, shard).await?);
             }
+            Question::LostShards => batch.answer_lost_shards(&lost_shards(db, instance).await?),
         }
     }
     let (fed, changes) = batch.finish();
@@ -41,6 +45,13 @@ pub(super) async fn feed(
     // Sent at the same time, so that events that change the totals do not wait for one more answer.
     futures_util::try_join!(totals::write(db, &change_of_totals), instances::advance(db, &sender, fed.next()))?;
     Ok(fed)
+}
+
+/// The shards that an instance has named and that may hold another one's data, with the snapshots overlapping with each.
+async fn lost_shards(db: &Transaction<'_>, instance: &InstanceId) -> Sql<Vec<(ShardKey, Vec<CommittedShard>)>> {
+    let shards = instances::possibly_lost_shards(db, instance).await?;
+    // Sent at the same time, because there may be many.
+    try_join_all(shards.into_iter().map(async |shard| Ok((shard, coverage::overlapping(db, shard).await?)))).await
 }
 
 /// Everything stored that the bot has sent. After a resharding, guilds that moved count under both shards until they are

@@ -63,6 +63,9 @@ pub(super) async fn record_heartbeat(
     let before = load(db).await?;
     let started_at = numbering::note_started(db, &heartbeat.instance, heartbeat.started_at, now).await?;
     numbering::note_own(db, &heartbeat.instance, heartbeat.own_shards()).await?;
+    if heartbeat.leaving {
+        numbering::note_left(db, &heartbeat.instance, now).await?;
+    }
     let mut after = before.clone();
     after.merge(Heartbeat { started_at, ..heartbeat.clone() }, now);
     write_instances(db, &before.instances, &after.instances).await?;

@@ -1,7 +1,9 @@
 //! The bot's processes: their numbering, when they were seen, and the shards they own.
 
 use deadpool_postgres::{GenericClient, Transaction};
-use domain::feed::{FIRST_EVENT, InstanceId, InstanceState, Life, OwnShards, SenderState, ShardKey, counted_start};
+use domain::feed::{
+    FIRST_EVENT, InstanceId, InstanceState, LOST_SHARDS, Life, OwnShards, SenderState, ShardKey, counted_start,
+};
 use domain::{Time, retention};
 use tokio_postgres::Row;
 
@@ -85,11 +87,36 @@ pub(super) async fn own_shards(db: &Transaction<'_>, instance: &InstanceId) -> S
     let sql = "SELECT shard_count, shard_id FROM feed_own_shards WHERE key = $1 AND instance = $2";
     let statement = db.prepare_cached(sql).await?;
     let rows = db.query(&statement, &[&instance.key, &instance.name.as_str()]).await?;
-    let read = |row: &Row| {
-        let (Whole(count), Whole(id)) = (row.try_get(0)?, row.try_get(1)?);
-        Ok(ShardKey { count, id })
-    };
-    rows.iter().map(read).collect()
+    rows.iter().map(read_shard).collect()
+}
+
+fn read_shard(row: &Row) -> Sql<ShardKey> {
+    let (Whole(count), Whole(id)) = (row.try_get(0)?, row.try_get(1)?);
+    Ok(ShardKey { count, id })
+}
+
+/// The first of the shards that an instance has named and that may hold another one's data: all of them while snapshots of
+/// several shard counts are stored, otherwise those that it didn't send.
+pub(super) async fn possibly_lost_shards(db: &Transaction<'_>, instance: &InstanceId) -> Sql<Vec<ShardKey>> {
+    let sql = "SELECT own.shard_count, own.shard_id FROM feed_own_shards AS own
+        LEFT JOIN feed_shards AS sent ON sent.shard_count = own.shard_count AND sent.shard_id = own.shard_id
+        WHERE own.key = $1 AND own.instance = $2
+            AND (sent.key IS DISTINCT FROM own.key OR sent.instance IS DISTINCT FROM own.instance
+                OR (SELECT min(shard_count) < max(shard_count) FROM feed_shards WHERE shard_count > 0))
+        ORDER BY own.shard_count, own.shard_id LIMIT $3";
+    let statement = db.prepare_cached(sql).await?;
+    let (key, name) = (&instance.key, instance.name.as_str());
+    let rows = db.query(&statement, &[key, &name, &i64::from(LOST_SHARDS)]).await?;
+    rows.iter().map(read_shard).collect()
+}
+
+/// Makes an instance count as silent, because it says that it leaves. Its next call would undo this.
+pub(super) async fn note_left(db: &Transaction<'_>, instance: &InstanceId, now: Time) -> Sql<()> {
+    let sql = "UPDATE feed_instances SET last_used = least(last_used, $3) WHERE key = $1 AND instance = $2";
+    let statement = db.prepare_cached(sql).await?;
+    let silent = now.before(retention::SILENCE).stored();
+    db.execute(&statement, &[&instance.key, &instance.name.as_str(), &silent]).await?;
+    Ok(())
 }
 
 /// Records when an instance says it started, and returns the start that counts. It is recorded here because the health data

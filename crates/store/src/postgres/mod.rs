@@ -330,19 +330,20 @@ impl Store for Postgres {
         })
     }
 
-    async fn stage(&self, snapshot: SnapshotId, lines: Lines) -> Result<()> {
+    async fn stage(&self, snapshot: SnapshotId, lines: Lines) -> Result<Vec<Snowflake>> {
         // Lines that carry something over take turns with everything that changes stored data.
         let pace = if lines.has_carried_parts() { Pace::Feed } else { Pace::Long };
-        let staged: Result<Option<()>> = transact!(self, pace, (snapshot, lines), |db, _topics, (snapshot, lines)| {
-            snapshots::stage(db, *snapshot, lines)
-        });
+        let staged: Result<Option<Vec<Snowflake>>> =
+            transact!(self, pace, (snapshot, lines), |db, _topics, (snapshot, lines)| {
+                snapshots::stage(db, *snapshot, lines)
+            });
         staged?.ok_or_else(not_staged)
     }
 
-    async fn commit_snapshot(&self, snapshot: SnapshotId, now: Time) -> Result<Committed> {
+    async fn commit_snapshot(&self, snapshot: SnapshotId, after: Option<u64>, now: Time) -> Result<Committed> {
         let committed: Result<Option<_>> =
-            transact!(self, Pace::Feed, (snapshot, now), |db, topics, (snapshot, now)| {
-                snapshots::commit(db, topics, *snapshot, *now)
+            transact!(self, Pace::Feed, (snapshot, after, now), |db, topics, (snapshot, after, now)| {
+                snapshots::commit(db, topics, *snapshot, *after, *now)
             });
         committed?.ok_or_else(not_staged)
     }

@@ -37,14 +37,17 @@ pub(super) async fn begin(
     Ok(SnapshotId(unsigned(row.try_get(0)?)))
 }
 
-/// Stages some lines; `None` if the snapshot is not being staged.
-pub(super) async fn stage(db: &Transaction<'_>, snapshot: SnapshotId, lines: &Lines) -> Sql<Option<()>> {
+/// Stages some lines, and returns the users of the subscriptions that they replaced; `None` if the snapshot is not being staged.
+pub(super) async fn stage(db: &Transaction<'_>, snapshot: SnapshotId, lines: &Lines) -> Sql<Option<Vec<Snowflake>>> {
     if lines.has_carried_parts() {
         // What is carried over must not change in the meantime.
         lock(db, Lock::Feed).await?;
     }
     match lines {
-        Lines::Guilds(lines) => stage_guilds(db, integer(snapshot.0), lines).await,
+        Lines::Guilds(lines) => {
+            let staged = stage_guilds(db, integer(snapshot.0), lines).await?;
+            Ok(staged.map(|()| Vec::new()))
+        }
         Lines::Subscriptions(lines) => stage_subscriptions(db, integer(snapshot.0), lines).await,
     }
 }
@@ -136,12 +139,16 @@ async fn copy(db: &Transaction<'_>, snapshot: i64, guilds: &[&Guild], ids: &[Sno
     }
 }
 
-async fn stage_subscriptions(db: &Transaction<'_>, snapshot: i64, lines: &[Subscription]) -> Sql<Option<()>> {
+async fn stage_subscriptions(
+    db: &Transaction<'_>,
+    snapshot: i64,
+    lines: &[Subscription],
+) -> Sql<Option<Vec<Snowflake>>> {
     if note_lines(db, snapshot, GuildTotals::default()).await?.is_none() {
         return Ok(None);
     }
     let mut lines: Vec<&Subscription> = lines.iter().collect();
-    keep_last(&mut lines, |line| line.userid);
+    let mut replaced = keep_last(&mut lines, |line| line.userid);
     let users: Vec<Snowflake> = lines.iter().map(|line| line.userid).collect();
     let slots: Vec<i64> = lines.iter().map(|line| line.slots.into()).collect();
     let ends: Vec<Option<Time>> = lines.iter().map(|line| line.active_until).collect();
@@ -149,10 +156,17 @@ async fn stage_subscriptions(db: &Transaction<'_>, snapshot: i64, lines: &[Subsc
     let sql = "INSERT INTO staged_subscriptions (snapshot, userid, slots, active_until, guilds)
         SELECT $1, line.* FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[]) AS line
         ON CONFLICT (snapshot, userid) DO UPDATE
-            SET slots = excluded.slots, active_until = excluded.active_until, guilds = excluded.guilds";
+            SET slots = excluded.slots, active_until = excluded.active_until, guilds = excluded.guilds
+        RETURNING userid, xmax <> 0";
     let statement = db.prepare_cached(sql).await?;
-    db.execute(&statement, &[&snapshot, &users.stored(), &slots, &ends.stored(), &guilds]).await?;
-    Ok(Some(()))
+    let rows = db.query(&statement, &[&snapshot, &users.stored(), &slots, &ends.stored(), &guilds]).await?;
+    // A row that another one replaced has been locked by its transaction.
+    for row in &rows {
+        if row.try_get(1)? {
+            replaced.push(row.column(0)?);
+        }
+    }
+    Ok(Some(replaced))
 }
 
 /// Makes a staged snapshot current, or drops it; `None` if it is not being staged.
@@ -160,6 +174,7 @@ pub(super) async fn commit(
     db: &Transaction<'_>,
     topics: &mut ChangedTopics,
     snapshot: SnapshotId,
+    after: Option<u64>,
     now: Time,
 ) -> Sql<Option<Committed>> {
     lock(db, Lock::Feed).await?;
@@ -173,7 +188,7 @@ pub(super) async fn commit(
         Some(shard) => coverage::overlapping(db, shard).await?,
         None => Vec::new(),
     };
-    let committed = staged.decide(&sender, &overlapping, now);
+    let committed = staged.decide(&sender, after, &overlapping, now);
     instances::advance(db, &sender, committed.next()).await?;
     let is_replaced = matches!(committed, Committed::Replaced { .. });
     if is_replaced {

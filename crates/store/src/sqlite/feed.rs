@@ -1,7 +1,9 @@
 //! The bot's numbered events, and the state of the feed.
 
 use domain::Time;
-use domain::feed::{BatchOutcome, Event, EventBatch, FeedState, InstanceId, Question, ShardKey, ShardState};
+use domain::feed::{
+    BatchOutcome, CommittedShard, Event, EventBatch, FeedState, InstanceId, Question, ShardKey, ShardState,
+};
 use rusqlite::Connection;
 
 use super::columns::{ReadColumn as _, readable, unsigned};
@@ -26,6 +28,7 @@ pub(super) fn feed(
             Question::Owner(guild) => batch.answer_owner(coverage.owner(connection, guild)?),
             Question::OwnShards => batch.answer_own_shards(instances::own_shards(connection, instance)?),
             Question::Overlapping(shard) => batch.answer_overlapping(shard, &coverage.overlapping(connection, shard)?),
+            Question::LostShards => batch.answer_lost_shards(&lost_shards(connection, &coverage, instance)?),
         }
     }
     let (fed, changes) = batch.finish();
@@ -36,6 +39,16 @@ pub(super) fn feed(
     totals::write(connection, &change_of_totals)?;
     instances::advance(connection, &sender, fed.next())?;
     Ok(fed)
+}
+
+/// The shards that an instance has named and that may hold another one's data, with the snapshots overlapping with each.
+fn lost_shards(
+    connection: &Connection,
+    coverage: &Coverage,
+    instance: &InstanceId,
+) -> rusqlite::Result<Vec<(ShardKey, Vec<CommittedShard>)>> {
+    let shards = instances::possibly_lost_shards(connection, instance)?;
+    shards.into_iter().map(|shard| Ok((shard, coverage.overlapping(connection, shard)?))).collect()
 }
 
 /// Everything stored that the bot has sent. After a resharding, guilds that moved count under both shards until they are

@@ -28,8 +28,8 @@ pub(super) fn create(path: &Path) -> Result<()> {
 pub(super) fn unusable(path: &Path, error: &io::Error) -> StoreError {
     let exists = error.kind() == io::ErrorKind::PermissionDenied && path.exists();
     StoreError::Failed(if exists {
-        let (owner, file) = (file_access::owner_and_mode(path), location(path));
-        format!("{file} cannot be opened: {error}: {owner}; make the service's user its owner: `chown USER {file}`")
+        let (owner, remedy) = (file_access::owner_and_mode(path), file_access::remedy(path));
+        format!("{} cannot be opened: {error}: {owner}; run {remedy}", location(path))
     } else {
         format!("the file cannot be created: {error}; {}", file_remedy(error))
     })

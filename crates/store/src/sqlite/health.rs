@@ -57,6 +57,9 @@ pub(super) fn record_heartbeat(
     let before = load(connection)?;
     heartbeat.started_at = numbering::note_started(connection, &heartbeat.instance, heartbeat.started_at, now)?;
     numbering::note_own(connection, &heartbeat.instance, heartbeat.own_shards())?;
+    if heartbeat.leaving {
+        numbering::note_left(connection, &heartbeat.instance, now)?;
+    }
     let mut after = before.clone();
     after.merge(heartbeat, now);
     write_instances(connection, &before.instances, &after.instances)?;

@@ -1,6 +1,8 @@
 //! The bot's processes: their numbering, when they were seen, and the shards they own.
 
-use domain::feed::{FIRST_EVENT, InstanceId, InstanceState, Life, OwnShards, SenderState, ShardKey, counted_start};
+use domain::feed::{
+    FIRST_EVENT, InstanceId, InstanceState, LOST_SHARDS, Life, OwnShards, SenderState, ShardKey, counted_start,
+};
 use domain::{Time, retention};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -90,6 +92,28 @@ pub(super) fn own_shards(connection: &Connection, instance: &InstanceId) -> rusq
         Ok(ShardKey { count: row.get(0)?, id: row.get(1)? })
     })?;
     rows.collect()
+}
+
+/// The first of the shards that an instance has named and that may hold another one's data: all of them while snapshots of
+/// several shard counts are stored, otherwise those that it didn't send.
+pub(super) fn possibly_lost_shards(connection: &Connection, instance: &InstanceId) -> rusqlite::Result<Vec<ShardKey>> {
+    let sql = "SELECT own.shard_count, own.shard_id FROM feed_own_shards AS own
+        LEFT JOIN feed_shards AS sent ON sent.shard_count = own.shard_count AND sent.shard_id = own.shard_id
+        WHERE own.key = ?1 AND own.instance = ?2 AND (sent.key IS NOT own.key OR sent.instance IS NOT own.instance
+            OR (SELECT min(shard_count) < max(shard_count) FROM feed_shards WHERE shard_count > 0))
+        ORDER BY own.shard_count, own.shard_id LIMIT ?3";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params![instance.key, instance.name.as_str(), LOST_SHARDS], |row| {
+        Ok(ShardKey { count: row.get(0)?, id: row.get(1)? })
+    })?;
+    rows.collect()
+}
+
+/// Makes an instance count as silent, because it says that it leaves. Its next call would undo this.
+pub(super) fn note_left(connection: &Connection, instance: &InstanceId, now: Time) -> rusqlite::Result<()> {
+    let sql = "UPDATE feed_instances SET last_used = min(last_used, ?3) WHERE key = ?1 AND instance = ?2";
+    let silent = now.before(retention::SILENCE).stored();
+    connection.prepare_cached(sql)?.execute(params![instance.key, instance.name.as_str(), silent]).map(drop)
 }
 
 /// Records when an instance says it started, and returns the start that counts. It is recorded here because the health data

@@ -261,16 +261,16 @@ impl Store for Sqlite {
             .await
     }
 
-    async fn stage(&self, snapshot: SnapshotId, lines: Lines) -> Result<()> {
+    async fn stage(&self, snapshot: SnapshotId, lines: Lines) -> Result<Vec<Snowflake>> {
         let staged = self.writer.write(move |connection, _| snapshots::stage(connection, snapshot, &lines)).await?;
         staged.ok_or_else(not_staged)
     }
 
-    async fn commit_snapshot(&self, snapshot: SnapshotId, now: Time) -> Result<Committed> {
+    async fn commit_snapshot(&self, snapshot: SnapshotId, after: Option<u64>, now: Time) -> Result<Committed> {
         let staging = self.staging.clone();
         let committed = self
             .writer
-            .write(move |connection, topics| snapshots::commit(connection, topics, &staging, snapshot, now))
+            .write(move |connection, topics| snapshots::commit(connection, topics, &staging, snapshot, after, now))
             .await?;
         committed.ok_or_else(not_staged)
     }

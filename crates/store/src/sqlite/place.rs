@@ -33,6 +33,9 @@ fn files(path: &Path) -> Result<()> {
         let file = PathBuf::from(file);
         let allowed = match access(&file, Access::READ_OK | Access::WRITE_OK) {
             Ok(()) if file.is_dir() => Err(Errno::ISDIR),
+            Ok(()) if !file.is_file() => {
+                return Err(StoreError::Failed("it is a device or a pipe, not a file: correct store.url".to_owned()));
+            }
             Err(Errno::NOENT) => Ok(()),
             asked => asked,
         };

@@ -61,8 +61,12 @@ struct StagingTarget {
     basis: Option<i64>,
 }
 
-/// Stages some lines; `None` if the snapshot is not being staged.
-pub(super) fn stage(connection: &Connection, snapshot: SnapshotId, lines: &Lines) -> rusqlite::Result<Option<()>> {
+/// Stages some lines, and returns the users of the subscriptions that they replaced; `None` if the snapshot is not being staged.
+pub(super) fn stage(
+    connection: &Connection,
+    snapshot: SnapshotId,
+    lines: &Lines,
+) -> rusqlite::Result<Option<Vec<Snowflake>>> {
     let id = integer(snapshot.0);
     let sql = "SELECT shard_count, shard_id, basis FROM staged_snapshots WHERE id = ?1";
     let target = connection
@@ -71,10 +75,9 @@ pub(super) fn stage(connection: &Connection, snapshot: SnapshotId, lines: &Lines
         .optional()?;
     let Some(target) = target else { return Ok(None) };
     match lines {
-        Lines::Guilds(lines) => stage_guilds(connection, &target, lines)?,
-        Lines::Subscriptions(lines) => stage_subscriptions(connection, id, lines)?,
+        Lines::Guilds(lines) => stage_guilds(connection, &target, lines).map(|()| Some(Vec::new())),
+        Lines::Subscriptions(lines) => stage_subscriptions(connection, id, lines).map(Some),
     }
-    Ok(Some(()))
 }
 
 /// Reads the shard of a staged snapshot, if it has one, from the first two columns.
@@ -133,16 +136,26 @@ fn note_basis(connection: &Connection, target: &StagingTarget, coverage: &Covera
     Ok(())
 }
 
-fn stage_subscriptions(connection: &Connection, snapshot: i64, lines: &[Subscription]) -> rusqlite::Result<()> {
+fn stage_subscriptions(
+    connection: &Connection,
+    snapshot: i64,
+    lines: &[Subscription],
+) -> rusqlite::Result<Vec<Snowflake>> {
     let mut lines: Vec<&Subscription> = lines.iter().collect();
-    keep_last(&mut lines, |line| line.userid);
-    let sql = "INSERT OR REPLACE INTO staged_subscriptions (snapshot, userid, slots, active_until, guilds)
+    let mut replaced = keep_last(&mut lines, |line| line.userid);
+    let sql = "INSERT INTO staged_subscriptions (snapshot, userid, slots, active_until, guilds)
         VALUES (?1, ?2, ?3, ?4, ?5)";
     let mut put = connection.prepare_cached(sql)?;
-    lines.iter().try_for_each(|line| {
+    let mut delete =
+        connection.prepare_cached("DELETE FROM staged_subscriptions WHERE snapshot = ?1 AND userid = ?2")?;
+    for line in lines {
+        if delete.execute(params![snapshot, line.userid.stored()])? > 0 {
+            replaced.push(line.userid);
+        }
         let guilds = json(&line.distinct_guilds());
-        put.execute(params![snapshot, line.userid.stored(), line.slots, line.active_until.stored(), guilds]).map(drop)
-    })
+        put.execute(params![snapshot, line.userid.stored(), line.slots, line.active_until.stored(), guilds])?;
+    }
+    Ok(replaced)
 }
 
 /// Makes a staged snapshot current, or drops it; `None` if it is not being staged.
@@ -151,6 +164,7 @@ pub(super) fn commit(
     topics: &mut ChangedTopics,
     staging: &LocalStaging,
     snapshot: SnapshotId,
+    after: Option<u64>,
     now: Time,
 ) -> rusqlite::Result<Option<Committed>> {
     let Some(staged) = take(connection, staging, snapshot)? else { return Ok(None) };
@@ -164,7 +178,7 @@ pub(super) fn commit(
         Some(shard) => coverage.overlapping(connection, shard)?,
         None => Vec::new(),
     };
-    let committed = staged.decide(&sender, &overlapping, now);
+    let committed = staged.decide(&sender, after, &overlapping, now);
     instances::advance(connection, &sender, committed.next())?;
     let is_replaced = matches!(committed, Committed::Replaced { .. });
     if is_replaced {

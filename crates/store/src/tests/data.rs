@@ -213,6 +213,7 @@ async fn heartbeats_merge(mut fixture: Fixture) {
         memory: 1000,
         shard_count: 4,
         shards: ids.map(|id| ShardHeartbeat { id, sent: Some(NOW), acknowledged: None, latency: Some(1.5) }).collect(),
+        leaving: false,
     };
     let mut expected = domain::Health::default();
     for (instance, started, shards) in [("a", 1, 0..2), ("b", 2, 2..4)] {

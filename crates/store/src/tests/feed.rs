@@ -1,7 +1,7 @@
 //! Numbered events, who may send them, and keys.
 
 use domain::feed::{Event, Lines};
-use domain::{Change, Heartbeat};
+use domain::{Change, Heartbeat, Subscription};
 
 use super::*;
 use crate::{BatchOutcome, BotKey, Committed, Topic};
@@ -10,6 +10,9 @@ on_each_store! {
     events_apply_once_in_order_and_without_a_gap,
     a_batch_that_fails_changes_nothing_and_may_come_again,
     a_shard_belongs_to_the_latest_started_that_has_sent_it,
+    a_process_that_leaves_gives_its_shards_back,
+    a_snapshot_after_more_than_is_known_is_not_applied,
+    the_last_of_a_users_lines_counts_and_the_others_are_named,
     without_heartbeats_the_one_seen_first_counts_as_the_earlier,
     numberings_that_nobody_uses_are_forgotten,
     keys_are_found_by_hash_until_they_are_revoked,
@@ -78,6 +81,7 @@ async fn a_shard_belongs_to_the_latest_started_that_has_sent_it(fixture: Fixture
         memory: 1,
         shard_count: 1,
         shards: Vec::new(),
+        leaving: false,
     };
     fixture.store.record_heartbeat(alive, later).await.unwrap();
     assert_eq!(fixture.store.health().await.unwrap().instances.len(), 1);
@@ -112,14 +116,74 @@ async fn a_shard_belongs_to_the_latest_started_that_has_sent_it(fixture: Fixture
     assert_eq!(fixture.map().await, "new: [2, 4], old: [1]");
 }
 
+async fn a_process_that_leaves_gives_its_shards_back(fixture: Fixture) {
+    fixture.started("old", 100).await;
+    fixture.started("new", 200).await;
+    let all = shard(0, 1);
+    let probed = |replaced: &[u32], free: &[u32]| {
+        let keys = |ids: &[u32]| ids.iter().map(|id| ShardKey { count: 1, id: *id }).collect();
+        let lost = LostShards { replaced: keys(replaced), free: keys(free) };
+        BatchOutcome::Applied { applied: 0, ignored: 0, next: 1, unowned: UnownedEvents::default(), lost }
+    };
+    fixture.snapshot("old", all, 1, &[1], "old").await;
+    assert_eq!(fixture.feed("old", 1, &[]).await, probed(&[], &[]));
+    fixture.snapshot("new", all, 1, &[1], "new").await;
+    assert_eq!(fixture.feed("old", 1, &[]).await, probed(&[0], &[]));
+    assert_eq!(fixture.feed("new", 1, &[]).await, probed(&[], &[]));
+    let last = Heartbeat {
+        instance: instance("new"),
+        started_at: Time::from_seconds(200),
+        memory: 1,
+        shard_count: 1,
+        shards: Vec::new(),
+        leaving: true,
+    };
+    fixture.store.record_heartbeat(last, NOW).await.unwrap();
+    assert!(!fixture.store.health().await.unwrap().instances.contains_key(&instance("new")));
+    assert_eq!(fixture.feed("old", 1, &[]).await, probed(&[], &[0]));
+    assert_eq!(fixture.feed("old", 1, &[named(1, "old")]).await, BatchOutcome::Resync { next: 1 });
+    assert_eq!(fixture.snapshot("old", all, 1, &[1], "old").await, Committed::Replaced { next: 1 });
+    assert_eq!(fixture.feed("old", 1, &[]).await, probed(&[], &[]));
+    assert_eq!(fixture.map().await, "old: [1]");
+}
+
+async fn a_snapshot_after_more_than_is_known_is_not_applied(fixture: Fixture) {
+    for (at, after, expected) in [
+        (2, Some(1), Committed::Replaced { next: 2 }),
+        (9, Some(3), Committed::Resync { next: 2 }),
+        (9, None, Committed::Replaced { next: 9 }),
+        (9, Some(9), Committed::Replaced { next: 9 }),
+        (10, Some(9), Committed::Replaced { next: 10 }),
+    ] {
+        for scope in [shard(0, 1), Scope::Subscriptions] {
+            let snapshot = fixture.store.begin_snapshot(scope, instance("a"), at, NOW).await.unwrap();
+            let committed = fixture.store.commit_snapshot(snapshot, after, NOW).await.unwrap();
+            assert_eq!(committed, expected, "{at} {after:?} {scope:?}");
+        }
+    }
+}
+
+async fn the_last_of_a_users_lines_counts_and_the_others_are_named(fixture: Fixture) {
+    let subscription = |user: &u64| Subscription { userid: id(*user), slots: 1, guilds: vec![], active_until: None };
+    let lines = |users: &[u64]| Lines::Subscriptions(users.iter().map(subscription).collect());
+    let snapshot = fixture.begin(Scope::Subscriptions, 1).await;
+    for (users, replaced) in [(&[1, 2, 1, 1][..], &[1, 1][..]), (&[3, 4], &[]), (&[2, 5, 5], &[2, 5])] {
+        let mut named = fixture.store.stage(snapshot, lines(users)).await.unwrap();
+        named.sort_unstable();
+        assert_eq!(named, replaced.iter().map(|user| id(*user)).collect::<Vec<_>>());
+    }
+    fixture.store.commit_snapshot(snapshot, None, NOW).await.unwrap();
+    assert_eq!(fixture.store.feed_state().await.unwrap().subscriptions, 5);
+}
+
 async fn without_heartbeats_the_one_seen_first_counts_as_the_earlier(fixture: Fixture) {
     let (later, all) = (NOW.after(Duration::from_secs(9)), shard(0, 1));
     let first = fixture.store.begin_snapshot(all, instance("first"), 1, NOW).await.unwrap();
     let second = fixture.store.begin_snapshot(all, instance("second"), 1, later).await.unwrap();
     fixture.store.stage(second, Lines::Guilds(vec![line(1, "second", 2)])).await.unwrap();
-    assert_eq!(fixture.store.commit_snapshot(second, later).await.unwrap(), Committed::Replaced { next: 1 });
+    assert_eq!(fixture.store.commit_snapshot(second, None, later).await.unwrap(), Committed::Replaced { next: 1 });
     let outranked = Committed::Outranked { next: 1, owner: instance("second") };
-    assert_eq!(fixture.store.commit_snapshot(first, later).await.unwrap(), outranked);
+    assert_eq!(fixture.store.commit_snapshot(first, None, later).await.unwrap(), outranked);
     assert_eq!(fixture.map().await, "second: [1]");
     // A late heartbeat changes the decision.
     fixture.started("second", 5).await;

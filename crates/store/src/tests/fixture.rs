@@ -298,7 +298,7 @@ impl<S: Store + ?Sized> Replica<S> {
     pub(crate) async fn snapshot_of(&self, by: &str, scope: Scope, at: u64, lines: Lines) -> Committed {
         let snapshot = self.store.begin_snapshot(scope, instance(by), at, NOW).await.unwrap();
         self.store.stage(snapshot, lines).await.unwrap();
-        self.store.commit_snapshot(snapshot, NOW).await.unwrap()
+        self.store.commit_snapshot(snapshot, None, NOW).await.unwrap()
     }
 
     pub(crate) async fn feed(&self, by: &str, first: u64, changes: &[Change]) -> BatchOutcome {
@@ -309,7 +309,8 @@ impl<S: Store + ?Sized> Replica<S> {
     /// A heartbeat that says when the instance started.
     pub(crate) async fn started(&self, by: &str, seconds: u64) {
         let (instance, started_at) = (instance(by), Time::from_seconds(seconds));
-        let heartbeat = Heartbeat { instance, started_at, memory: 1, shard_count: 1, shards: Vec::new() };
+        let heartbeat =
+            Heartbeat { instance, started_at, memory: 1, shard_count: 1, shards: Vec::new(), leaving: false };
         self.store.record_heartbeat(heartbeat, NOW).await.unwrap();
     }
 

@@ -221,6 +221,7 @@ fn heartbeat() -> impl Strategy<Value = Heartbeat> {
             memory: 1000 * started,
             shard_count,
             shards,
+            leaving: false,
         },
     )
 }

@@ -44,7 +44,7 @@ mod watch;
 
 use std::time::Duration;
 
-use domain::feed::{GuildLine, InstanceId, Scope, ShardKey};
+use domain::feed::{GuildLine, InstanceId, LostShards, Scope, ShardKey};
 use domain::{Guild, ListedGuild, Permission, PermissionSet, Session, SessionId, Snowflake, Time, TokenHash, User};
 
 use crate::{BatchOutcome, BotKey, CodeHash, SealedGrant, Store, StoredList, UnownedEvents};
@@ -129,13 +129,14 @@ pub(crate) fn instance(name: &str) -> InstanceId {
 }
 
 pub(crate) fn applied(applied: u64, ignored: u64, next: u64) -> BatchOutcome {
-    BatchOutcome::Applied { applied, ignored, next, unowned: UnownedEvents::default() }
+    BatchOutcome::Applied { applied, ignored, next, unowned: UnownedEvents::default(), lost: LostShards::default() }
 }
 
-/// The same, with this many that belong to another instance.
+/// The same, with this many that belong to another instance, which has taken the only shard.
 pub(crate) fn overruled(applied: u64, overruled: u64, by: &str, next: u64) -> BatchOutcome {
     let unowned = UnownedEvents { overruled, owner: Some(instance(by)), unclaimed: 0 };
-    BatchOutcome::Applied { applied, ignored: overruled, next, unowned }
+    let lost = LostShards { replaced: vec![ShardKey { count: 1, id: 0 }], free: Vec::new() };
+    BatchOutcome::Applied { applied, ignored: overruled, next, unowned, lost }
 }
 
 pub(crate) fn shard(id: u32, count: u32) -> Scope {

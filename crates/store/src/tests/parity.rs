@@ -172,7 +172,7 @@ impl Subject {
             Step::Commit(which) => {
                 // It stays in the list; later steps find that it is no longer staged.
                 let Some((snapshot, _)) = self.pick(which) else { return String::new() };
-                said(store.commit_snapshot(snapshot, now).await)
+                said(store.commit_snapshot(snapshot, None, now).await)
             }
             Step::Abandon(which) => {
                 let Some((snapshot, _)) = self.pick(which) else { return String::new() };

@@ -63,7 +63,14 @@ async fn what_one_replica_changes_becomes_stale_at_the_others() {
         async || assert_eq!(one.snapshot("a", shard(0, 1), 1, &[1, 2], "y").await, Committed::Replaced { next: 1 });
     assert!(two.hears(Topic::Id(placed(9)), snapshot()).await, "a snapshot is about everything");
     let started_at = Time::from_seconds(1);
-    let heartbeat = Heartbeat { instance: instance("a"), started_at, memory: 1, shard_count: 1, shards: Vec::new() };
+    let heartbeat = Heartbeat {
+        instance: instance("a"),
+        started_at,
+        memory: 1,
+        shard_count: 1,
+        shards: Vec::new(),
+        leaving: false,
+    };
     assert!(two.hears(Topic::Health, async { one.store.record_heartbeat(heartbeat, NOW).await.unwrap() }).await);
     let many = (1..3000).map(|place| named(place, "z")).collect();
     assert!(two.hears(Topic::Id(placed(2999)), apply(many)).await, "more than a notice can name");
@@ -133,7 +140,7 @@ async fn one_replica_stages_and_another_commits_and_cleans_up() {
     stage(&one, &[line(1, "new", 2), line(2, "new", 2)]).await.unwrap();
     two.clean().await;
     stage(&two, &[line(2, "newer", 2), GuildLine::Unavailable(placed(3))]).await.unwrap();
-    assert_eq!(two.store.commit_snapshot(snapshot, NOW).await.unwrap(), Committed::Replaced { next: 1 });
+    assert_eq!(two.store.commit_snapshot(snapshot, None, NOW).await.unwrap(), Committed::Replaced { next: 1 });
     assert_eq!(one.map().await, "new: [1], newer: [2], old: [3]");
     assert!(matches!(stage(&one, &[line(1, "late", 2)]).await, Err(StoreError::Unavailable(_))));
     one.clean().await;
@@ -156,7 +163,7 @@ async fn what_nobody_stages_any_more_is_given_up_after_a_while() {
     replica.clean().await;
     assert!(matches!(stage(left).await, Err(StoreError::Unavailable(_))));
     assert_eq!((database.rows("guilds").await, database.rows("feed_sweeps").await), (1, 0));
-    assert_eq!(replica.store.commit_snapshot(living, NOW).await.unwrap(), Committed::Replaced { next: 1 });
+    assert_eq!(replica.store.commit_snapshot(living, None, NOW).await.unwrap(), Committed::Replaced { next: 1 });
 
     // While one cleans up, another has nothing to do.
     let held = database.outside().await;
@@ -236,7 +243,7 @@ async fn what_is_committed_after_a_revocation_is_refused_at_every_replica() {
     let snapshot = one.store.begin_snapshot(shard(0, 1), instance("a"), 1, NOW).await.unwrap();
     one.store.stage(snapshot, Lines::Guilds(vec![line(1, "new", 2)])).await.unwrap();
     assert!(two.store.revoke_key(KEY.to_owned(), NOW).await.unwrap());
-    assert_eq!(one.store.commit_snapshot(snapshot, NOW).await.unwrap(), Committed::KeyRefused);
+    assert_eq!(one.store.commit_snapshot(snapshot, None, NOW).await.unwrap(), Committed::KeyRefused);
     assert_eq!(two.feed("a", 1, &[Change::GuildGone(placed(1))]).await, BatchOutcome::KeyRefused);
     assert_eq!(one.map().await, "old: [1]");
 }

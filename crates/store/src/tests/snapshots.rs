@@ -33,10 +33,11 @@ async fn a_snapshot_is_invisible_until_its_commit_and_then_is_the_truth(fixture:
         fixture.invalidated(&topics, fixture.stage(snapshot, &[line(2, "new", 2), line(3, "new", 2)])).await;
     assert!(invalidated.is_empty());
     assert_eq!(fixture.map().await, "G 1: [1]");
-    let (committed, invalidated) = fixture.invalidated(&topics, fixture.store.commit_snapshot(snapshot, NOW)).await;
+    let (committed, invalidated) =
+        fixture.invalidated(&topics, fixture.store.commit_snapshot(snapshot, None, NOW)).await;
     assert_eq!((committed.unwrap(), invalidated), (Committed::Replaced { next: 5 }, topics.to_vec()));
     assert_eq!(fixture.map().await, "new: [2, 3]");
-    assert!(matches!(fixture.store.commit_snapshot(snapshot, NOW).await, Err(StoreError::Unavailable(_))));
+    assert!(matches!(fixture.store.commit_snapshot(snapshot, None, NOW).await, Err(StoreError::Unavailable(_))));
 
     let said = [
         Change::GuildGone(placed(2)),
@@ -56,7 +57,7 @@ async fn a_snapshot_that_events_overtook_is_dropped(fixture: Fixture) {
     fixture.stage(snapshot, &[line(1, "late", 2)]).await;
     fixture.snapshot("a", shard(0, 1), 1, &[3], "first").await;
     fixture.feed("a", 1, &[Change::Guild(Guild { id: placed(2), ..guild(1) })]).await;
-    assert_eq!(fixture.store.commit_snapshot(snapshot, NOW).await.unwrap(), Committed::Outdated { next: 2 });
+    assert_eq!(fixture.store.commit_snapshot(snapshot, None, NOW).await.unwrap(), Committed::Outdated { next: 2 });
     assert_eq!(fixture.map().await, "G 1: [2], first: [3]");
     assert_eq!(fixture.snapshot("a", shard(0, 1), 2, &[1], "new").await, Committed::Replaced { next: 2 });
     assert_eq!(fixture.snapshot("a", shard(0, 1), 9, &[1], "newer").await, Committed::Replaced { next: 9 });
@@ -113,7 +114,7 @@ async fn an_unavailable_guild_stays_as_it_is_at_the_commit(fixture: Fixture) {
     let renamed = Guild { id: placed(4), name: "renamed".to_owned(), ..guild(1) };
     let come = Guild { id: placed(8), name: "come".to_owned(), ..guild(1) };
     fixture.store.apply(vec![Change::Guild(renamed), Change::Guild(come)]).await.unwrap();
-    fixture.store.commit_snapshot(snapshot, NOW).await.unwrap();
+    fixture.store.commit_snapshot(snapshot, None, NOW).await.unwrap();
     assert_eq!(fixture.map().await, "come: [8], old: [1, 2, 3], renamed: [4]");
     assert_eq!(fixture.names().await.iter().filter(|(_, _, moderates)| *moderates).count(), 4, "staff and all");
     fixture.assert_clean().await;
@@ -129,7 +130,7 @@ async fn of_the_lines_of_one_guild_the_last_counts(fixture: Fixture) {
     fixture.stage(snapshot, &[line(1, "x", 2), bare, line(2, "x", 3), line(2, "y", 2)]).await;
     fixture.stage(snapshot, &[line(2, "z", 4), line(3, "x", 2), unavailable(3), unavailable(4)]).await;
     fixture.stage(snapshot, &[line(4, "back", 2), unavailable(5), unavailable(3)]).await;
-    fixture.store.commit_snapshot(snapshot, NOW).await.unwrap();
+    fixture.store.commit_snapshot(snapshot, None, NOW).await.unwrap();
     // The first keeps what is stored, not what an earlier line said.
     let expected = [(1, "bare", true), (2, "z", false), (3, "old", true), (4, "back", true)];
     assert_eq!(fixture.names().await, expected.map(|(place, name, moderates)| (place, name.to_owned(), moderates)));
@@ -146,7 +147,7 @@ async fn a_line_that_does_not_count_makes_a_snapshot_depend_on_nothing(fixture: 
     let dependent = fixture.begin(shard(0, 1), 1).await;
     fixture.stage(dependent, &[line(1, "said", 2), bare(1)]).await;
     fixture.snapshot("a", shard(0, 1), 1, &[1, 2], "between").await;
-    let commit = async |snapshot| fixture.store.commit_snapshot(snapshot, NOW).await.unwrap();
+    let commit = async |snapshot| fixture.store.commit_snapshot(snapshot, None, NOW).await.unwrap();
     assert_eq!(commit(dependent).await, Committed::Outdated { next: 1 });
     assert_eq!(commit(independent).await, Committed::Replaced { next: 1 });
     assert_eq!(fixture.map().await, "between: [2], said: [1]");
@@ -159,7 +160,7 @@ async fn a_batch_that_is_large_may_come_again(fixture: Fixture) {
     let snapshot = fixture.begin(shard(0, 1), 1).await;
     fixture.stage(snapshot, &batch("once")).await;
     fixture.stage(snapshot, &batch("again")).await;
-    fixture.store.commit_snapshot(snapshot, NOW).await.unwrap();
+    fixture.store.commit_snapshot(snapshot, None, NOW).await.unwrap();
     assert!(fixture.names().await.iter().all(|(_, name, moderates)| name == "again" && *moderates));
     assert_eq!((fixture.count("guilds").await, fixture.count("guild_staff").await), (2_000, 2_000));
     assert_eq!(fixture.store.feed_state().await.unwrap().guilds, 2_000);
@@ -188,7 +189,7 @@ async fn what_a_snapshot_leaves_unsaid_is_as_it_is_stored_at_the_commit(fixture:
         guild(4, &[3]),
     ];
     assert_eq!(fixture.feed("a", 1, &said).await, applied(5, 0, 6));
-    assert_eq!(fixture.store.commit_snapshot(snapshot, NOW).await.unwrap(), Committed::Replaced { next: 6 });
+    assert_eq!(fixture.store.commit_snapshot(snapshot, None, NOW).await.unwrap(), Committed::Replaced { next: 6 });
     let expected = [(1, false), (2, true), (3, false), (4, false), (5, false)];
     assert_eq!(fixture.names().await, expected.map(|(place, moderates)| (place, "new".to_owned(), moderates)));
     fixture.assert_clean().await;
@@ -209,7 +210,7 @@ async fn a_snapshot_that_leaves_something_unsaid_is_overtaken_by_another_of_the_
         (other, Committed::Outdated { next: 1 }),
         (whole, Committed::Replaced { next: 1 }),
     ] {
-        assert_eq!(fixture.store.commit_snapshot(snapshot, NOW).await.unwrap(), outcome);
+        assert_eq!(fixture.store.commit_snapshot(snapshot, None, NOW).await.unwrap(), outcome);
     }
     assert_eq!(fixture.map().await, "all: [1], whole: [2]");
     fixture.assert_clean().await;
@@ -220,7 +221,7 @@ async fn a_commit_with_a_revoked_key_changes_nothing(fixture: Fixture) {
     let snapshot = fixture.begin(shard(0, 1), 1).await;
     fixture.stage(snapshot, &[line(1, "new", 2)]).await;
     assert!(fixture.store.revoke_key(KEY.to_owned(), NOW).await.unwrap());
-    assert_eq!(fixture.store.commit_snapshot(snapshot, NOW).await.unwrap(), Committed::KeyRefused);
+    assert_eq!(fixture.store.commit_snapshot(snapshot, None, NOW).await.unwrap(), Committed::KeyRefused);
     assert_eq!(fixture.feed("a", 1, &[Change::GuildGone(placed(1))]).await, BatchOutcome::KeyRefused);
     assert_eq!(fixture.map().await, "old: [1]");
     fixture.assert_clean().await;
@@ -248,7 +249,7 @@ async fn what_a_crash_or_a_cut_left_staged_is_never_seen_and_goes(mut fixture: F
     assert_eq!(fixture.count("guild_staff").await, 1);
     let lines = Lines::Guilds(vec![line(2, "new", 2)]);
     assert!(matches!(fixture.store.stage(crashed, lines).await, Err(StoreError::Unavailable(_))));
-    assert!(matches!(fixture.store.commit_snapshot(crashed, NOW).await, Err(StoreError::Unavailable(_))));
+    assert!(matches!(fixture.store.commit_snapshot(crashed, None, NOW).await, Err(StoreError::Unavailable(_))));
     assert_eq!(fixture.map().await, "old: [1]");
 }
 
@@ -266,7 +267,7 @@ async fn subscriptions_are_replaced_whole(fixture: Fixture) {
     lines(vec![paid(2, &[9], None), paid(3, &[], None)]).await.unwrap();
     lines(vec![paid(2, &[5, 1, 5], Some(NOW))]).await.unwrap();
     assert_eq!(fixture.store.person(id(2), Vec::new()).await.unwrap().subscription, None);
-    assert_eq!(fixture.store.commit_snapshot(snapshot, NOW).await.unwrap(), Committed::Replaced { next: 4 });
+    assert_eq!(fixture.store.commit_snapshot(snapshot, None, NOW).await.unwrap(), Committed::Replaced { next: 4 });
     let person = fixture.store.person(id(2), vec![placed(1)]).await.unwrap();
     let expected = paid(2, &[5, 1], Some(NOW));
     assert_eq!((person.subscription, &person.guilds[0].subscriptions), (Some(expected.clone()), &vec![expected]));

@@ -76,7 +76,7 @@ async fn measure(fixture: &Fixture) {
             busy += start.elapsed();
         }
         let start = Instant::now();
-        fixture.store.commit_snapshot(snapshot, NOW).await.unwrap();
+        fixture.store.commit_snapshot(snapshot, None, NOW).await.unwrap();
         let committed = start.elapsed();
         println!("round {round}: staged in {busy:?}, slowest batch {slowest:?}, commit {committed:?}");
         let rate = u128::from(GUILDS) * 1000 / busy.as_millis();

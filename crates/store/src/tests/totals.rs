@@ -108,7 +108,10 @@ async fn the_totals_are_invalidated_by_what_changes_them_and_by_nothing_else(fix
     let heartbeat = |shards: &[u32]| {
         let shard = |id: &u32| ShardHeartbeat { id: *id, sent: None, acknowledged: None, latency: Some(1.0) };
         let (instance, shards) = (instance("a"), shards.iter().map(shard).collect());
-        fixture.store.record_heartbeat(Heartbeat { instance, started_at: NOW, memory: 1, shard_count: 3, shards }, NOW)
+        fixture.store.record_heartbeat(
+            Heartbeat { instance, started_at: NOW, memory: 1, shard_count: 3, shards, leaving: false },
+            NOW,
+        )
     };
     for (shards, changes, count) in [(&[0, 1][..], true, 2), (&[0, 1], false, 2), (&[], false, 2), (&[2], true, 3)] {
         let (beaten, invalidated) = fixture.invalidated(&stats, heartbeat(shards)).await;
@@ -194,7 +197,7 @@ async fn numbers_that_no_guild_has_do_not_break_the_sum(fixture: Fixture) {
         fixture.stage(snapshot, &(1..=12).map(|place| GuildLine::Guild(large(place))).collect::<Vec<_>>()).await;
     }
     fixture.stage(snapshot, &[GuildLine::Unavailable(placed(1)), GuildLine::Unavailable(placed(12))]).await;
-    fixture.store.commit_snapshot(snapshot, NOW).await.unwrap();
+    fixture.store.commit_snapshot(snapshot, None, NOW).await.unwrap();
     fixture.clean().await;
     assert_eq!(fixture.shown().await, (11, billions(11)));
     fixture.store.apply(vec![Change::GuildGone(placed(1)), Change::Guild(sized(2, 0))]).await.unwrap();
@@ -211,7 +214,7 @@ async fn a_snapshot_counts_what_it_has_in_the_end(fixture: Fixture) {
     fixture.stage(snapshot, &[line(2, 9), unavailable(7), unavailable(3), line(7, 3)]).await;
     fixture.store.apply(vec![Change::Guild(sized(3, 33)), Change::Guild(sized(6, 0))]).await.unwrap();
     assert_eq!(fixture.shown().await, (4, 1233), "what is staged counts for nothing");
-    fixture.store.commit_snapshot(snapshot, NOW).await.unwrap();
+    fixture.store.commit_snapshot(snapshot, None, NOW).await.unwrap();
     assert_eq!(fixture.shown().await, (6, 2447), "1, 2, 3, 5, 6 and 7");
     fixture.assert_clean().await;
 }

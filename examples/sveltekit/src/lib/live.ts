@@ -14,7 +14,7 @@ export function followChanges(userId: string | undefined, changed: () => void): 
   };
 
   /** Runs in one of the tabs, and keeps a stream open for all of them. */
-  const lead = (say: (topics: string[]) => void) =>
+  const lead = (say: (topics: string[]) => void, leading: AbortSignal) =>
     new Promise<void>((resolve) => {
       let stream: EventSource;
       let retry: ReturnType<typeof setTimeout> | undefined;
@@ -33,7 +33,7 @@ export function followChanges(userId: string | undefined, changed: () => void): 
         });
       };
       open();
-      stop.signal.addEventListener("abort", () => {
+      leading.addEventListener("abort", () => {
         clearTimeout(retry);
         stream.close();
         resolve();

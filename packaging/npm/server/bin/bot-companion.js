@@ -4,7 +4,10 @@
 "use strict";
 
 const { spawn } = require("node:child_process");
+const { existsSync } = require("node:fs");
 const { constants } = require("node:os");
+const { dirname, join } = require("node:path");
+const { version } = require("../package.json");
 
 /** The packages that hold an executable, by platform, processor and C library. */
 const PACKAGES = {
@@ -36,15 +39,34 @@ function executable() {
       "Then set BOT_COMPANION_BINARY to the path of target/release/bot-companion, or run that file directly.",
     );
   }
-  try {
-    return require.resolve(`${name}/bin/bot-companion`);
-  } catch {
+  const folder = find(name);
+  if (folder === undefined) {
     refuse(
       `The package ${name}, which holds the executable for this machine, is not installed.`,
       "Optional dependencies may be turned off (--no-optional, --omit=optional), or node_modules may come from another machine.",
       `Reinstall on this machine with optional dependencies, or install ${name} as well.`,
     );
   }
+  const found = require(join(folder, "package.json")).version;
+  if (found !== version) {
+    refuse(`${folder} has version ${found}, but this is version ${version}.`, `Install version ${version} of both packages.`);
+  }
+  return join(folder, "bin", "bot-companion");
+}
+
+/** Where the package is. Only looks in this package's own node_modules: a folder further up may belong to someone else. */
+function find(name) {
+  // Yarn without node_modules knows exactly which package belongs to this one.
+  if (process.versions.pnp) {
+    try {
+      return dirname(require.resolve(`${name}/package.json`));
+    } catch {
+      return undefined;
+    }
+  }
+  const own = join(__dirname, "..");
+  const places = [join(own, "node_modules", name), join(own, "..", "..", name)];
+  return places.find((place) => existsSync(join(place, "package.json")));
 }
 
 /** Exit code 1, as when the service itself fails to start. */

@@ -52,7 +52,8 @@ impl Process {
 
     #[cfg(unix)]
     pub fn terminate(&self) {
-        let kill = Command::new("kill").arg("-TERM").arg(self.child.id().to_string()).status();
+        // The shell's own `kill`, because a small system has no program of that name.
+        let kill = Command::new("sh").args(["-c", "kill -TERM \"$0\""]).arg(self.child.id().to_string()).status();
         assert!(kill.unwrap().success());
     }
 

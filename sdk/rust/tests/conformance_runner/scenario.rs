@@ -265,6 +265,10 @@ impl Replay {
         if step.get("sequence").is_some_and(|sequence| sequence.as_u64() != request.sequence) {
             return Err(format!("the sequence is {:?}", request.sequence));
         }
+        let below = step["sequence"].as_u64().filter(|_| name.starts_with("PUT")).map(|sequence| sequence - 1);
+        if request.after != step.get("after").map_or(below, Value::as_u64) {
+            return Err(format!("it comes after {:?}", request.after));
+        }
         if let Some(body) = step.get("body") {
             compare_fields(&serde_json::from_str(&request.body).unwrap(), body)?;
         }

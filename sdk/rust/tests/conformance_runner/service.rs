@@ -14,6 +14,7 @@ type Answer = Result<Response, String>;
 pub struct Arrived {
     pub name: String,
     pub sequence: Option<u64>,
+    pub after: Option<u64>,
     pub body: String,
     answer: oneshot::Sender<Answer>,
 }
@@ -108,7 +109,8 @@ impl Transport for Service {
             };
             let (answer, answered) = oneshot::channel();
             let body = String::from_utf8(body).map_err(|error| error.to_string())?;
-            service.0.lock().unwrap().arrived.push(Arrived { name, sequence: request.sequence, body, answer });
+            let Request { sequence, after, .. } = request;
+            service.0.lock().unwrap().arrived.push(Arrived { name, sequence, after, body, answer });
             answered.await.unwrap_or_else(|_| Err("lost".to_owned()))
         })
     }

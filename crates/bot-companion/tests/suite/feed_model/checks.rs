@@ -5,24 +5,32 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::driver::World;
-use super::model::{Expected, Model, UnownedEvents};
+use super::model::{Expected, Model, Shard, UnownedEvents};
 use crate::harness::{Answer, on_postgres};
 
 /// How an answer differs from the expected one; `None` if it does not.
 pub fn disagreement(model: &Model, answer: &Answer, expected: &Expected) -> Option<String> {
     let data = answer.data();
     let agrees = match expected {
-        Expected::Accepted { applied, ignored, next, unowned } => {
+        Expected::Accepted { applied, ignored, next, unowned, lost } => {
             let counts = [data["applied"].as_u64(), data["ignored"].as_u64(), data["next"].as_u64()];
             answer.status == 200
                 && counts == [Some(*applied as u64), Some(*ignored as u64), Some(*next)]
                 && explains(model, &data["reasons"], unowned)
+                && [&data["replaced"], &data["free"]].map(shards) == *lost
         }
         Expected::Refused { error, next } => {
             answer.status == 409 && data["error"] == *error && data["next"].as_u64() == Some(*next)
         }
     };
     (!agrees).then(|| format!("{expected:?} was expected, and this came: {}", answer.text()))
+}
+
+/// The shards in a list of an answer.
+fn shards(list: &Value) -> Vec<Shard> {
+    let number = |shard: &Value, name: &str| shard[name].as_u64().unwrap();
+    let list = list.as_array().map_or(&[][..], Vec::as_slice);
+    list.iter().map(|shard| (number(shard, "shard_count"), number(shard, "shard_id"))).collect()
 }
 
 /// Whether the reasons in an answer match exactly what was ignored because of other processes.

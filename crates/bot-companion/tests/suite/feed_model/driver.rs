@@ -133,9 +133,14 @@ impl World {
     }
 
     async fn send_heartbeat(&mut self, by: usize) {
+        self.send_last_heartbeat(by, false).await;
+    }
+
+    /// Sends a heartbeat that may be the process's last, as far as it knows.
+    async fn send_last_heartbeat(&mut self, by: usize, leaving: bool) {
         let process = &self.model.processes[by];
         let report = json!({"instance": process.name, "started_at": process.said / 1000, "shard_count": process.count,
-            "memory": self.dice.below(1000) * 10_000, "shards": self.dice.shard_reports(&process.own)});
+            "memory": self.dice.below(1000) * 10_000, "shards": self.dice.shard_reports(&process.own), "leaving": leaving});
         self.note(format!("heartbeat {report}"));
         self.model.receive_heartbeat(by, &report);
         let answer = self.bot.call(Method::PUT, "/bot/heartbeat").body(report.to_string()).send().await;
@@ -310,8 +315,8 @@ impl World {
                 };
                 self.send_broken(sent).await;
             }
-            (31..=33, _) => {
-                self.send_heartbeat(by).await;
+            (kind @ 31..=33, _) => {
+                self.send_last_heartbeat(by, kind == 33).await;
                 self.compare().await;
             }
             (34 | 35, _) => self.pass(1 + self.dice.below(50_000), false).await,

@@ -48,8 +48,24 @@ impl Request {
 /// The response that the service must give.
 #[derive(Debug, PartialEq)]
 pub enum Expected {
-    Accepted { applied: usize, ignored: usize, next: u64, unowned: UnownedEvents },
-    Refused { error: &'static str, next: u64 },
+    Accepted {
+        applied: usize,
+        ignored: usize,
+        next: u64,
+        unowned: UnownedEvents,
+        /// The sender's shards that the response calls replaced, and free.
+        lost: [Vec<Shard>; 2],
+    },
+    Refused {
+        error: &'static str,
+        next: u64,
+    },
+}
+
+impl Expected {
+    fn accepted(applied: usize, next: u64) -> Self {
+        Self::Accepted { applied, ignored: 0, next, unowned: UnownedEvents::default(), lost: Default::default() }
+    }
 }
 
 /// What was ignored because it is about another process's shard.
@@ -192,7 +208,7 @@ impl Model {
         }
         life.next = *sequence;
         self.subscriptions = lines.iter().map(|line| (user_of(&line["userid"]), line.clone())).collect();
-        Expected::Accepted { applied: lines.len(), ignored: 0, next: *sequence, unowned: UnownedEvents::default() }
+        Expected::accepted(lines.len(), *sequence)
     }
 
     fn receive_events(&mut self, request: &Request) -> Expected {
@@ -218,7 +234,8 @@ impl Model {
         let applied = accepted.into_iter().filter(|event| self.apply(event)).count();
         let next = next.max(sequence + lines.len() as u64);
         self.processes[*by].life.next = next;
-        Expected::Accepted { applied, ignored: lines.len() - applied, next, unowned }
+        let lost = if lines.is_empty() || unowned.overruled > 0 { self.lost(*by) } else { [Vec::new(), Vec::new()] };
+        Expected::Accepted { applied, ignored: lines.len() - applied, next, unowned, lost }
     }
 
     /// Stages lines. Parts that they do not mention are carried over from the latest snapshot.
@@ -247,7 +264,8 @@ impl Model {
         if let Some(owner) = self.taken_by(by, shard) {
             self.processes[by].life.next = sequence;
             let unowned = UnownedEvents { overruled: count, owner: Some(owner), unclaimed: 0 };
-            return Expected::Accepted { applied: 0, ignored: count, next: sequence, unowned };
+            let lost = [vec![shard], Vec::new()];
+            return Expected::Accepted { applied: 0, ignored: count, next: sequence, unowned, lost };
         }
         if staged.basis.is_some_and(|basis| basis != self.latest_commit(shard)) {
             return outdated;
@@ -262,7 +280,7 @@ impl Model {
         for line in said.into_values().filter(|line| line["unavailable"] != true) {
             self.put_guild(line);
         }
-        Expected::Accepted { applied: count, ignored: 0, next: sequence, unowned: UnownedEvents::default() }
+        Expected::accepted(count, sequence)
     }
 
     /// Stores a guild as sent; grants and staff that were not mentioned stay.
@@ -333,11 +351,16 @@ impl Model {
         let started = process.said.min(first_seen);
         process.life.started = started;
         process.life.named.extend(process.own.iter().map(|shard| (count, *shard)));
+        if report["leaving"] == true {
+            (process.life.heartbeat, process.life.call) = (0, process.life.call.min(now - SILENCE));
+            return;
+        }
         for shard in report["shards"].as_array().unwrap() {
             let id = shard["id"].as_u64().unwrap();
             let known = self.health.get(&id);
             let outranks = |other: &Report| {
-                other.by != by && self.processes[other.by].life.started > started && now - other.at < SILENCE
+                let is_there = now - self.processes[other.by].life.heartbeat < SILENCE;
+                other.by != by && is_there && self.rank(other.by) > self.rank(by) && now - other.at < SILENCE
             };
             if known.is_some_and(outranks) {
                 continue;

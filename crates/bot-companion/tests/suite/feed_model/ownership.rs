@@ -35,7 +35,29 @@ impl Model {
     }
 
     fn is_outranked(&self, by: usize, owner: usize) -> bool {
-        self.is_living(owner) && self.processes[owner].life.started > self.processes[by].life.started
+        self.is_living(owner) && self.rank(owner) > self.rank(by)
+    }
+
+    /// The later start wins; of two equal ones, the later name.
+    pub fn rank(&self, who: usize) -> (u64, &str) {
+        let process = &self.processes[who];
+        (process.life.started, &process.name)
+    }
+
+    /// The shards that a process has named and that hold another one's data: those of a later-started one, and the others.
+    pub fn lost(&self, by: usize) -> [Vec<Shard>; 2] {
+        let (mut replaced, mut free) = (Vec::new(), Vec::new());
+        for shard in &self.processes[by].life.named {
+            let own = self.sent.get(shard).map(|(_, commit)| *commit);
+            let counting =
+                self.sent.iter().filter(|(sent, (_, commit))| overlap(**sent, *shard) && Some(*commit) >= own);
+            if self.taken_by(by, *shard).is_some() {
+                replaced.push(*shard);
+            } else if own.is_none() || counting.into_iter().any(|(_, (owner, _))| *owner != by) {
+                free.push(*shard);
+            }
+        }
+        [replaced, free]
     }
 
     /// The process that started later, if any, and keeps the sender's snapshot from taking over the shard.

@@ -53,7 +53,7 @@ impl World {
     pub(super) async fn commit_staged(&mut self, index: usize) {
         let (snapshot, staged) = self.staged.remove(index);
         self.note(format!("committed: {} {:?}", self.model.processes[staged.by].name, staged.shard));
-        let committed = self.app.app.store.commit_snapshot(snapshot, self.now()).await.unwrap();
+        let committed = self.app.app.store.commit_snapshot(snapshot, None, self.now()).await.unwrap();
         let expected = match self.model.commit(&staged) {
             Expected::Refused { next, .. } => Committed::Outdated { next },
             Expected::Accepted { next, unowned, .. } => match unowned.owner {

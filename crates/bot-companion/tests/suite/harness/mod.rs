@@ -74,7 +74,7 @@ pub struct TestApp {
     pub tls: Option<Arc<server::CertifiedAcceptor>>,
     client: Client,
     stop: Option<oneshot::Sender<()>>,
-    running: JoinHandle<Result<(), server::MissingWorker>>,
+    running: JoinHandle<Result<(), server::ServeError>>,
 }
 
 pub struct Builder {

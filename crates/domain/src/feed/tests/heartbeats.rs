@@ -40,6 +40,9 @@ fn every_field_of_a_heartbeat_has_its_kind_and_its_bounds() {
         assert_eq!(read(&json!({ "memory": memory })).unwrap().memory, counted);
     }
     assert_eq!(read(&json!({"shard_count": 100_000})).unwrap().shard_count, 100_000);
+    for (leaving, read_as) in [(json!(null), false), (json!(false), false), (json!(true), true)] {
+        assert_eq!(read(&json!({ "leaving": leaving })).unwrap().leaving, read_as);
+    }
     let escaped = br#"{"inst\u0061nce":"\u0069","started_at":5.5,"shard_count":1,"shards":[]}"#;
     assert_eq!(heartbeat("key", escaped, NOW).unwrap().instance.name.as_str(), "i");
 
@@ -55,6 +58,9 @@ fn every_field_of_a_heartbeat_has_its_kind_and_its_bounds() {
                 "{value}"
             );
         }
+    }
+    for value in [json!(1), json!([]), json!("true")] {
+        assert!(read(&json!({ "leaving": value })).is_err(), "{value}");
     }
     for value in [json!(null), json!(1), json!([]), json!("")] {
         assert!(read(&json!({ "instance": value })).is_err(), "{value}");

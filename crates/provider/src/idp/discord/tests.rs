@@ -1,5 +1,6 @@
 //! The client against the sandbox, over real sockets.
 
+mod connections;
 mod logging;
 
 use std::net::{SocketAddr, TcpListener};

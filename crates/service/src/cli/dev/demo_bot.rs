@@ -87,7 +87,14 @@ async fn forget_bots(app: &App) -> store::Result<()> {
 /// Ends the records of a process: the first report, without shards, removes those of its former shards; the second makes it look silent.
 async fn leave_shards(store: &dyn Store, instance: &InstanceId, started_at: Time, now: Time) -> store::Result<()> {
     for reported in [now, now.before(LONG_SILENT)] {
-        let last = Heartbeat { instance: instance.clone(), started_at, memory: 0, shard_count: 0, shards: Vec::new() };
+        let last = Heartbeat {
+            instance: instance.clone(),
+            started_at,
+            memory: 0,
+            shard_count: 0,
+            shards: Vec::new(),
+            leaving: false,
+        };
         store.record_heartbeat(last, reported).await?;
     }
     Ok(())
@@ -222,7 +229,7 @@ impl DemoBot {
         // Demo bots of earlier runs, which may have just ended.
         for (instance, known) in health.instances {
             let (started_at, shards) = (known.started_at, Vec::new());
-            let last = Heartbeat { instance, started_at, memory: 0, shard_count: SHARDS, shards };
+            let last = Heartbeat { instance, started_at, memory: 0, shard_count: SHARDS, shards, leaving: false };
             self.app.store.record_heartbeat(last, now.before(LONG_SILENT)).await?;
         }
         // Before the first heartbeat, because history is recorded from then on.
@@ -267,7 +274,7 @@ impl DemoBot {
         let (store, then) = (&self.app.store, self.app.clock.now().before(LONG_SILENT));
         let snapshot = store.begin_snapshot(scope, self.silent.clone(), 1, then).await?;
         store.stage(snapshot, lines).await?;
-        let committed = store.commit_snapshot(snapshot, then).await?;
+        let committed = store.commit_snapshot(snapshot, None, then).await?;
         ensure!(matches!(committed, Committed::Replaced { .. }), "a snapshot was not accepted: {committed:?}");
         Ok(())
     }
@@ -288,7 +295,14 @@ impl DemoBot {
     async fn report(&self, shards: Vec<ShardHeartbeat>, now: Time) -> anyhow::Result<()> {
         let memory = 84_000_000 + self.app.random.number() % 4_000_000;
         let started_at = self.started_at;
-        let heartbeat = Heartbeat { instance: self.living.clone(), started_at, memory, shard_count: SHARDS, shards };
+        let heartbeat = Heartbeat {
+            instance: self.living.clone(),
+            started_at,
+            memory,
+            shard_count: SHARDS,
+            shards,
+            leaving: false,
+        };
         Ok(self.app.store.record_heartbeat(heartbeat, now).await?)
     }
 

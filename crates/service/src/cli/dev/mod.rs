@@ -164,6 +164,8 @@ fn configuration(
         [http]
         listen = "{listen}"
         allowed_origins = {origins}
+        # The example dashboards on a server say whom they call for.
+        trusted_proxies = ["127.0.0.0/8", "::1"]
         [store]
         url = {database}
         [site]
@@ -347,6 +349,7 @@ mod tests {
         assert_eq!(config.limits.requests_per_second, usual.limits.requests_per_second);
         assert_eq!(config.feed.requests_per_second, usual.feed.requests_per_second);
         assert!(config.limits.exempt.is_empty() && config.limits.sign_ins_per_user == 200);
+        assert_eq!(config.http.trusted_proxies.len(), 2);
         let config = loaded_with(&[], true, &[]).unwrap();
         assert_eq!((config.limits.exempt.len(), config.limits.sign_ins_per_user), (2, 0));
         assert_eq!(config.feed.requests_per_second, 0);

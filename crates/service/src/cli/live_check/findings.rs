@@ -115,7 +115,7 @@ pub(super) fn file(look: &FileLook, location: &str) -> Vec<CheckLine> {
             format!(
                 "the database file is damaged ({}): stop the service, keep a copy of the file, then salvage it or restore a backup \
                  (docs/alerts.md, CompanionStoreDamaged)",
-                Untrusted(found)
+                Untrusted(&found.replace('\n', "; "))
             ),
         ),
         Integrity::TooLarge(size) => CheckLine::fine(

@@ -1,5 +1,6 @@
 //! `/bot/…`: the feed that bots send their data to. Every call needs the bot's key.
 
+mod bad_lines;
 mod body;
 #[cfg(test)]
 mod fuzz;
@@ -14,6 +15,7 @@ use api::feed::{FeedResult, HeartbeatReport, StateData};
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
+use bad_lines::BadLines;
 use body::{KeyCheck, Upload};
 use domain::feed::{self, Event, InstanceId, ShardKey};
 use http::HeaderMap;
@@ -67,7 +69,8 @@ pub(super) async fn heartbeat(
     params(("shard_count" = u32, Path, minimum = 1, maximum = 100_000, description = "How many shards there are."),
         ("shard_id" = u32, Path, maximum = 99_999, description = "The shard's number, from 0."),
         ("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "The name of this run of the process."),
-        ("Feed-Sequence" = u64, Header, minimum = 1, maximum = 4_611_686_018_427_387_904_u64, description = "The number of the first event after this snapshot.")),
+        ("Feed-Sequence" = u64, Header, minimum = 1, maximum = 4_611_686_018_427_387_904_u64, description = "The number of the first event after this snapshot."),
+        ("Feed-After" = Option<u64>, Header, minimum = 1, maximum = 4_611_686_018_427_387_904_u64, description = "The number that the process thinks the service expects next. If the service expects a lower one, it has lost something: 409 `resync_required`, and nothing is applied.")),
     request_body(content = String, description = "The guilds, one JSON object per line", content_type = "application/x-ndjson"),
     responses((status = 200, description = "Replaced", body = FeedResult),
         BotRefusals, UploadRefusals, SnapshotRefusals))]
@@ -82,8 +85,7 @@ pub(super) async fn guilds(
     let shard = shard.ok().and_then(|Path((count, id))| parse_shard(&count, &id)).ok_or(ErrorCode::NotFound)?;
     let bound = app.current.get().feed.snapshot_bytes;
     let upload = upload(&app, &bot, &app.uploads.permits, &headers, body, bound)?;
-    let instance = sender.instance(&bot);
-    snapshot::receive(&app, shard, (bot.hash, instance), sender.sequence, upload).await.map(Success)
+    snapshot::receive(&app, shard, &bot, &sender, upload).await.map(Success)
 }
 
 /// Replace all subscriptions
@@ -91,7 +93,8 @@ pub(super) async fn guilds(
 /// A snapshot of all premium subscriptions: one per line, then `{"end": N}` with the number of subscriptions.
 #[utoipa::path(put, path = "/bot/subscriptions", operation_id = "replaceSubscriptions", tag = "bot", security(("bot" = [])),
     params(("Feed-Instance" = String, Header, pattern = "^[A-Za-z0-9_-]{1,64}$", description = "The name of this run of the process."),
-        ("Feed-Sequence" = u64, Header, minimum = 1, maximum = 4_611_686_018_427_387_904_u64, description = "The number of the first event after this snapshot.")),
+        ("Feed-Sequence" = u64, Header, minimum = 1, maximum = 4_611_686_018_427_387_904_u64, description = "The number of the first event after this snapshot."),
+        ("Feed-After" = Option<u64>, Header, minimum = 1, maximum = 4_611_686_018_427_387_904_u64, description = "The number that the process thinks the service expects next. If the service expects a lower one, it has lost something: 409 `resync_required`, and nothing is applied.")),
     request_body(content = String, description = "The subscriptions, one JSON object per line", content_type = "application/x-ndjson"),
     responses((status = 200, description = "Replaced", body = FeedResult),
         BotRefusals, UploadRefusals, SnapshotRefusals))]
@@ -104,8 +107,7 @@ pub(super) async fn subscriptions(
 ) -> Result<Success<FeedResult>, ApiError> {
     let bound = app.current.get().feed.snapshot_bytes;
     let upload = upload(&app, &bot, &app.uploads.permits, &headers, body, bound)?;
-    let instance = sender.instance(&bot);
-    snapshot::receive(&app, snapshot::Subscriptions, (bot.hash, instance), sender.sequence, upload).await.map(Success)
+    snapshot::receive(&app, snapshot::Subscriptions, &bot, &sender, upload).await.map(Success)
 }
 
 /// Send events
@@ -138,8 +140,9 @@ pub(super) async fn events(
     let by = instance.clone();
     let fed = app.background.spawn(async move { store.feed(by, first, events, now).await });
     match fed.await.map_err(|error| ApiError::new(ErrorCode::Internal).because(&error))?? {
-        BatchOutcome::Applied { applied, ignored, next, unowned } => {
+        BatchOutcome::Applied { applied, ignored, next, unowned, lost } => {
             explain(&mut taken, &app, &instance, &unowned);
+            taken.note_lost(&lost);
             Ok(Success(taken.with(applied, ignored, next)))
         }
         BatchOutcome::Resync { next } => Err(ApiError::new(ErrorCode::ResyncRequired).with_next(next)),
@@ -186,10 +189,15 @@ fn warn_operator(app: &App, instance: &InstanceId, owner: &InstanceId, ignored: 
 }
 
 async fn read_events(upload: &mut Upload) -> Result<(Vec<Event>, FeedResult), ApiError> {
-    let (mut events, mut taken) = (Vec::new(), FeedResult::default());
+    let (mut events, mut taken, mut bad) = (Vec::new(), FeedResult::default(), BadLines::default());
     while let Some(line) = upload.next_line().await? {
-        let read = feed::event_line(line, &provider::RULES);
-        let (event, reasons) = read.map_err(|reason| ApiError::line(upload.number(), &reason))?;
+        let (event, reasons) = match feed::event_line(line, &provider::RULES) {
+            Ok(read) => read,
+            Err(reason) => {
+                bad.add(upload.number(), &reason);
+                continue;
+            }
+        };
         taken.ignore(reasons);
         if let Event::Ignored(reason) = &event {
             // The store counts it, because it may be a repeat.
@@ -200,6 +208,7 @@ async fn read_events(upload: &mut Upload) -> Result<(Vec<Event>, FeedResult), Ap
         }
         events.push(event);
     }
+    bad.refuse()?;
     Ok((events, taken))
 }
 

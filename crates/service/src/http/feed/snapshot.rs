@@ -6,17 +6,19 @@ use std::time::Duration;
 use api::error::ErrorCode;
 use api::feed::FeedResult;
 use domain::feed::{
-    GuildLine, InstanceId, Lines, Reason, Scope, ShardKey, SnapshotLine, guild_line, subscription_line,
+    GuildLine, InstanceId, Lines, LostShards, Reason, Scope, ShardKey, SnapshotLine, guild_line, subscription_line,
 };
-use domain::{Subscription, TokenHash};
+use domain::{Snowflake, Subscription};
 use store::{Committed, SnapshotId, StoreError};
 use tokio::task::JoinHandle;
 use tracing::warn;
 
+use super::bad_lines::BadLines;
 use super::body::Upload;
 use super::{overruled_reason, warn_operator};
 use crate::app::{App, SnapshotPermit};
 use crate::http::error::ApiError;
+use crate::http::extract::{Bot, Sender};
 
 /// A batch is staged at this many lines or bytes.
 const BATCH_LINES: usize = 2_000;
@@ -109,15 +111,16 @@ impl SnapshotKind for Subscriptions {
 pub(super) async fn receive<K: SnapshotKind>(
     app: &Arc<App>,
     kind: K,
-    (key, instance): (TokenHash, InstanceId),
-    sequence: u64,
+    bot: &Bot,
+    sender: &Sender,
     mut upload: Upload,
 ) -> Result<FeedResult, ApiError> {
     let busy = || ApiError::new(ErrorCode::SnapshotBusy).after(RETRY_AFTER);
-    let permit = app.uploads.try_acquire(kind.scope(), key, app.clock.ticks(), upload.revoked()).ok_or_else(busy)?;
-    let mut staging = SnapshotStaging::begin(app, kind.scope(), instance, sequence, permit).await?;
+    let permit =
+        app.uploads.try_acquire(kind.scope(), bot.hash, app.clock.ticks(), upload.revoked()).ok_or_else(busy)?;
+    let mut staging = SnapshotStaging::begin(app, kind.scope(), sender.instance(bot), sender.sequence, permit).await?;
     match stage_all(&mut staging, &kind, &mut upload).await {
-        Ok((count, taken)) => staging.commit(count, taken).await,
+        Ok(count) => staging.commit(sender.after, count).await,
         Err(refusal) => {
             drop(staging);
             let refusal = if upload.revoked().is_cancelled() { busy() } else { refusal };
@@ -132,8 +135,8 @@ async fn stage_all<K: SnapshotKind>(
     staging: &mut SnapshotStaging,
     kind: &K,
     upload: &mut Upload,
-) -> Result<(u64, FeedResult), ApiError> {
-    let mut taken = FeedResult::default();
+) -> Result<u64, ApiError> {
+    let mut bad = BadLines::default();
     let (mut batch, mut bytes, mut count, mut end) = (Vec::new(), 0, 0_u64, None);
     while let Some(line) = upload.next_line().await? {
         bytes += line.len();
@@ -142,15 +145,21 @@ async fn stage_all<K: SnapshotKind>(
         if end.is_some() {
             return Err(ApiError::line(number, &"Nothing may follow the line with `end`."));
         }
-        match read.map_err(|reason| ApiError::line(number, &reason))? {
-            SnapshotLine::End(said) if said == count => end = Some(said),
-            SnapshotLine::End(_) => {
+        match read {
+            Err(reason) => {
+                count += 1;
+                bad.add(number, &reason);
+            }
+            // Only what else is wrong matters now.
+            Ok(SnapshotLine::One(..)) if bad.any() => count += 1,
+            Ok(SnapshotLine::End(said)) if said == count => end = Some(said),
+            Ok(SnapshotLine::End(_)) => {
                 let reason = format!("`end` must be the number of lines before it, which is {count}.");
                 return Err(ApiError::line(number, &reason));
             }
-            SnapshotLine::One(line, reasons) => {
+            Ok(SnapshotLine::One(line, reasons)) => {
                 count += 1;
-                taken.ignore(reasons);
+                staging.taken.ignore(reasons);
                 bytes += K::weight(&line);
                 if kind.is_own(&line) {
                     batch.push(line);
@@ -162,6 +171,7 @@ async fn stage_all<K: SnapshotKind>(
             }
         }
     }
+    bad.refuse()?;
     if end.is_none() {
         let reason =
             "The last line must be {\"end\": N} with the number of lines before it; the body may have been cut.";
@@ -171,16 +181,20 @@ async fn stage_all<K: SnapshotKind>(
         staging.stage(K::lines(batch)).await?;
     }
     staging.finish_batch().await?;
-    Ok((count, taken))
+    Ok(count)
 }
 
 /// A snapshot being staged. If it is dropped before its commit, a background task discards it.
 struct SnapshotStaging {
     app: Arc<App>,
+    scope: Scope,
     instance: InstanceId,
     snapshot: SnapshotId,
+    taken: FeedResult,
     /// The batch being written while the next one is read.
-    batch: Option<JoinHandle<Result<(), StoreError>>>,
+    batch: Option<JoinHandle<Result<Vec<Snowflake>, StoreError>>>,
+    /// How many lines were replaced by a later line about the same user.
+    replaced: u64,
     _permit: SnapshotPermit,
     is_committed: bool,
 }
@@ -198,7 +212,17 @@ impl SnapshotStaging {
         let background = app.background.clone();
         let begun = background.spawn(async move {
             let snapshot = app.store.begin_snapshot(scope, instance.clone(), sequence, app.clock.now()).await?;
-            Ok::<_, StoreError>(Self { app, instance, snapshot, batch: None, _permit: permit, is_committed: false })
+            Ok::<_, StoreError>(Self {
+                app,
+                scope,
+                instance,
+                snapshot,
+                taken: FeedResult::default(),
+                batch: None,
+                replaced: 0,
+                _permit: permit,
+                is_committed: false,
+            })
         });
         Ok(begun.await.map_err(|error| ApiError::new(ErrorCode::Internal).because(&error))??)
     }
@@ -215,31 +239,41 @@ impl SnapshotStaging {
         let Some(batch) = &mut self.batch else { return Ok(()) };
         let staged = batch.await;
         self.batch = None;
-        staged.map_err(|error| ApiError::new(ErrorCode::Internal).because(&error))??;
+        let replaced = staged.map_err(|error| ApiError::new(ErrorCode::Internal).because(&error))??;
+        self.replaced += replaced.len() as u64;
+        self.taken.ignore(replaced.into_iter().map(replaced_reason).collect());
         Ok(())
     }
 
     /// Runs to the end even if the client leaves.
-    async fn commit(mut self, count: u64, taken: FeedResult) -> Result<FeedResult, ApiError> {
-        let (app, instance) = (Arc::clone(&self.app), self.instance.clone());
+    async fn commit(mut self, after: Option<u64>, count: u64) -> Result<FeedResult, ApiError> {
+        let (app, instance, scope) = (Arc::clone(&self.app), self.instance.clone(), self.scope);
+        let (taken, applied) = (std::mem::take(&mut self.taken), count.saturating_sub(self.replaced));
         let commit = app.background.spawn(async move {
-            let committed = self.app.store.commit_snapshot(self.snapshot, self.app.clock.now()).await;
+            let committed = self.app.store.commit_snapshot(self.snapshot, after, self.app.clock.now()).await;
             self.is_committed = matches!(committed, Ok(Committed::Replaced { .. }));
             self.app.uploads.clean_up();
             committed
         });
         match commit.await.map_err(|error| ApiError::new(ErrorCode::Internal).because(&error))?? {
-            Committed::Replaced { next } => Ok(taken.with(count, 0, next)),
+            Committed::Replaced { next } => Ok(taken.with(applied, 0, next)),
             Committed::Outranked { next, owner } => {
                 warn_operator(&app, &instance, &owner, count);
                 let mut taken = FeedResult::default();
                 taken.explain_first(overruled_reason(count, &owner));
+                taken.note_lost(&LostShards { replaced: scope.shard().into_iter().collect(), free: Vec::new() });
                 Ok(taken.with(0, count, next))
             }
             Committed::KeyRefused => Err(ErrorCode::BotKeyInvalid.into()),
+            Committed::Resync { next } => Err(ApiError::new(ErrorCode::ResyncRequired).with_next(next)),
             Committed::Outdated { next } => Err(ApiError::new(ErrorCode::SnapshotOutdated).with_next(next)),
         }
     }
+}
+
+/// Why a subscription does not count.
+fn replaced_reason(user: Snowflake) -> String {
+    format!("The list has several lines for the user {user}; only the last one counts. Send one line per user.")
 }
 
 impl Drop for SnapshotStaging {

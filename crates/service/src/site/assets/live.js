@@ -139,7 +139,7 @@ function follow(isNew) {
   const { signal } = visible;
   share(
     `bot-companion:pages:${base}`,
-    (say) => hold(say, signal, isNew),
+    (say, leading) => hold(say, leading, isNew),
     (changed) => {
       // Another tab has the stream. If this one gets it later, it may have missed events.
       isNew = false;

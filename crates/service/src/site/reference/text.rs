@@ -144,8 +144,9 @@ impl TextStyle {
             return Some(target.to_owned());
         }
         if let Some(base_path) = &self.base_path {
-            // Browsers ignore tabs in addresses and take `\` for `/`.
-            let is_page = target.starts_with('/') && !target.starts_with("//") && !target.contains(['\\', '\t']);
+            // Browsers ignore tabs and line breaks in addresses and take `\` for `/`.
+            let is_odd = |letter: char| letter == '\\' || letter.is_control();
+            let is_page = target.starts_with('/') && !target.starts_with("//") && !target.contains(is_odd);
             let is_other = ["http://", "mailto:"].iter().any(|scheme| target.starts_with(scheme));
             return if is_page { Some(format!("{base_path}{target}")) } else { is_other.then(|| target.to_owned()) };
         }

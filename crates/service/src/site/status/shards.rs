@@ -257,6 +257,7 @@ mod tests {
                 memory: 1,
                 shard_count: 3,
                 shards: vec![ShardHeartbeat { id: *id, sent: None, acknowledged: None, latency: Some(40.0) }],
+                leaving: false,
             };
             health.merge(beat, NOW.before(Duration::from_secs(*ago)));
         }

@@ -43,6 +43,7 @@ async fn a_heartbeat_writes_only_what_changed() {
         memory: 1000,
         shard_count: 4,
         shards: ids.map(|id| ShardHeartbeat { id, sent: Some(NOW), acknowledged: None, latency: Some(1.5) }).collect(),
+        leaving: false,
     };
     fixture.store.record_heartbeat(heartbeat("a", 1, 0..2), NOW).await.unwrap();
     fixture.store.record_heartbeat(heartbeat("b", 2, 2..4), NOW).await.unwrap();
