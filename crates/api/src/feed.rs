@@ -25,7 +25,7 @@ pub struct HeartbeatReport {
     #[schema(max_items = 100_000)]
     pub shards: Vec<ShardReport>,
     /// Whether this is the process's last heartbeat, because it stops. Its shards are free at once then, not after 90 seconds.
-    #[schema(required = false, default = false)]
+    #[schema(required = false)]
     pub leaving: bool,
 }
 

@@ -23,7 +23,7 @@ pub(super) const FILES: &[(&str, Problems)] = &[
     (
         "[http]\nlisten = 8080",
         &[
-            "companion.toml:2: http.listen = 8080: write an address and a port, like \"127.0.0.1:8080\", or \"unix:\" and the path of a socket",
+            "companion.toml:2: http.listen = 8080: write an IP address (not a name) and a port, like \"127.0.0.1:8080\", or \"unix:\" and the path of a socket",
         ],
     ),
     ("idp.client_id = 123", &["companion.toml:1: idp.client_id = 123: put the value in quotes"]),
@@ -120,7 +120,7 @@ pub(super) const FILES: &[(&str, Problems)] = &[
     (
         "[http]\nlisten = \"x\"\nlisen = 1\n[log]\nformat = \"\"",
         &[
-            "companion.toml:2: http.listen = \"x\": write an address and a port, like \"127.0.0.1:8080\", or \"unix:\" and the path of a socket",
+            "companion.toml:2: http.listen = \"x\": write an IP address (not a name) and a port, like \"127.0.0.1:8080\", or \"unix:\" and the path of a socket",
             "companion.toml:3: http.lisen is not a setting; did you mean http.listen?",
             "companion.toml:5: log.format = \"\": write \"text\" or \"json\"",
         ],
@@ -131,7 +131,7 @@ pub(super) const ENVIRONMENTS: &[(Variables, Problems)] = &[
     (
         &[("COMPANION_HTTP_LISTEN", "8080")],
         &[
-            "COMPANION_HTTP_LISTEN: http.listen = \"8080\": write an address and a port, like \"127.0.0.1:8080\", or \"unix:\" and the path of a socket",
+            "COMPANION_HTTP_LISTEN: http.listen = \"8080\": write an IP address (not a name) and a port, like \"127.0.0.1:8080\", or \"unix:\" and the path of a socket",
         ],
     ),
     (
