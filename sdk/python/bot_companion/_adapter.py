@@ -354,7 +354,7 @@ class Listener:
 def guild_named_in(about: Any) -> int | None:
     """The guild of an event from the gateway, or among the arguments of a dispatched one; `None` if there is none."""
     try:
-        return int(about[-1].id if isinstance(about, tuple) else about.get("guild_id") or about["id"])
+        return int(about.get("guild_id") or about["id"]) if isinstance(about, dict) else int(about[-1].id)  # pyright: ignore
     except Exception:
         return None
 

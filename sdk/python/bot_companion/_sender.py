@@ -65,7 +65,7 @@ class Sender:
         self._status = status
         self._random = random
 
-        self._next = 1
+        self._next: int = 1
         self._after: int | None = 1
         """What the service expects at least, if it has lost nothing. `None` after it has asked for a resync, until it has a snapshot."""
         self._batch: list[Line] = []

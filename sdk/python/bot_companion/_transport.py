@@ -59,8 +59,9 @@ class Answer:
 
     def shards(self, name: str, count: int) -> list[int]:
         """The shards of a bot with this many in one of the response's lists: `replaced` or `free`."""
-        listed = self.data.get(name)
-        shards = [shard for shard in listed if isinstance(shard, dict)] if isinstance(listed, list) else []
+        listed: Any = self.data.get(name)
+        entries: list[Any] = listed if isinstance(listed, list) else []  # pyright: ignore[reportUnknownVariableType]
+        shards = [cast(dict[str, Any], shard) for shard in entries if isinstance(shard, dict)]
         ids = [shard.get("shard_id") for shard in shards if shard.get("shard_count") == count]
         return [id for id in ids if isinstance(id, int)]
 
