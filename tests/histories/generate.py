@@ -21,7 +21,7 @@ WEIGHTS = {
     "member_joined": 4, "member_left": 4, "member_changed": 6, "outage": 3, "outage_over": 3, "settings": 5, "subscriptions": 3,
     "team": 2, "feedback": 3, "feedback_gone": 1, "session_lost": 3, "gateway": 3, "bot_stopped": 3, "bot_started": 10,
     "copy_started": 1, "copy_stopped": 4, "fault": 5, "fault_over": 5, "service_stopped": 3, "service_started": 10, "backup": 2,
-    "backup_restored": 2, "data_lost": 1, "callbacks": 4, "wait": 12,
+    "backup_restored": 2, "data_lost": 1, "callbacks": 4, "wait": 12, "settle": 5,
 }  # fmt: skip
 # What can happen on Discord while the bot has no session.
 MISSED = ("guild_joined", "guild_left", "guild_changed", "role_deleted", "member_joined", "member_left", "member_changed")
@@ -63,7 +63,8 @@ class Generator:
         self._world.apply(self._team())
         start = copy.deepcopy(self._world)
         cached = self._random.random() < 0.7
-        steps = [self._step() for _ in range(self._random.randint(6, 22))]
+        steps = [{"do": "settle"}] if self._random.random() < 0.85 else []
+        steps += [self._step() for _ in range(self._random.randint(6, 22))]
         return History(self._seed, start, cached, steps)
 
     def _step(self) -> Json:
@@ -277,6 +278,9 @@ class Generator:
 
     def _callbacks(self) -> Json:
         return {"do": "callbacks", "mode": self._random.choice(("", "fail", "hang"))}
+
+    def _settle(self) -> Json | None:
+        return {"do": "settle"} if self._bot_runs else None
 
     def _wait(self) -> Json:
         return {"do": "wait", "requests": self._random.randint(1, 6)}

@@ -30,6 +30,8 @@ LIMITS = {
 }  # fmt: skip
 # A pause in a history isn't longer than this, even if the bot sends nothing.
 LONGEST_WAIT = 0.7
+# An outage of a guild, and a copy that was killed, keep the service from showing the truth.
+LONGEST_SETTLING = 1.5
 # Discord's name of an event, by the step's.
 EVENTS = {
     "guild_joined": "GUILD_CREATE", "guild_left": "GUILD_DELETE", "guild_changed": "GUILD_UPDATE",
@@ -53,6 +55,7 @@ class Player:
         self._needs_silence = False
         self._copies_stopped = 0
         self.seconds = 0.0
+        self.status: Json = {}
 
     async def play(self) -> list[str]:
         """The differences in the end; empty if there are none."""
@@ -206,6 +209,20 @@ class Player:
         except Failed:
             pass
 
+    async def _settle(self) -> None:
+        """Until everything is sent, if nothing stands in the way."""
+        if self._proxy.faulty or not self._service.running or self._broken_callbacks or not self._bot.running:
+            return
+
+        async def settled() -> bool:
+            state = (await self._bot.tell(do="status"))["state"]
+            return state in ("synced", "replaced") and not differences(self._world, shown(self._service.database))
+
+        try:
+            await until("all is sent", settled, LONGEST_SETTLING)
+        except Failed:
+            pass
+
     # The end
 
     async def _end_of_faults(self) -> None:
@@ -237,6 +254,7 @@ class Player:
         async def done() -> bool:
             nonlocal last
             status = await self._bot.tell(do="status")
+            self.status = status
             last = differences(self._world, shown(self._service.database))
             if status["state"] != "synced":
                 last.append(f"the bot is {status['state']}: {status}")

@@ -38,7 +38,7 @@ async def play(seed: str, language: str, folder: Path, template: Service) -> boo
     finally:
         log = player.log()
     if not found:
-        print(f"ok: {language} {seed}: {len(steps)} steps, {player.seconds:.1f} s", flush=True)
+        print(f"ok: {language} {seed}: {len(steps)} steps, {player.seconds:.1f} s, {player.status['counters']['requests']} requests of the last process", flush=True)
         return True
     about = f"{made.world.shards} shards, {'all' if made.cached else 'no'} members cached"
     report = [f"unequal: {language} {seed}: {about}", *(f"  {step}" for step in steps), "differences:", *(f"  {one}" for one in found), log]
