@@ -18,11 +18,16 @@ DAY = 86_400
 # How often each kind of step is drawn, if it is possible.
 WEIGHTS = {
     "guild_joined": 3, "guild_left": 2, "guild_changed": 3, "role_created": 2, "role_changed": 1, "role_deleted": 3,
-    "member_joined": 4, "member_left": 4, "member_changed": 6, "outage": 3, "outage_over": 3, "settings": 5, "subscriptions": 3,
+    "member_joined": 4, "member_left": 5, "member_changed": 6, "outage": 3, "outage_over": 4, "settings": 5, "subscriptions": 3,
     "team": 2, "feedback": 3, "feedback_gone": 1, "session_lost": 3, "gateway": 3, "bot_stopped": 3, "bot_started": 10,
-    "copy_started": 1, "copy_stopped": 4, "fault": 5, "fault_over": 5, "service_stopped": 3, "service_started": 10, "backup": 2,
-    "backup_restored": 2, "data_lost": 1, "callbacks": 4, "wait": 12, "settle": 5,
+    "copy_started": 4, "copy_stopped": 4, "fault": 6, "fault_over": 6, "service_stopped": 3, "service_started": 10, "backup": 3,
+    "backup_restored": 3, "data_lost": 1, "callbacks": 5, "wait": 8, "settle": 8,
 }  # fmt: skip
+# Most of these make the bot send everything again, which hides what went wrong before. So each history has only some of them.
+TROUBLES = (
+    ("outage", "outage_over"), ("session_lost",), ("gateway",), ("bot_stopped", "bot_started"), ("copy_started", "copy_stopped"),
+    ("fault", "fault_over"), ("service_stopped", "service_started"), ("backup", "backup_restored", "data_lost"), ("callbacks",),
+)  # fmt: skip
 # What can happen on Discord while the bot has no session.
 MISSED = ("guild_joined", "guild_left", "guild_changed", "role_deleted", "member_joined", "member_left", "member_changed")
 
@@ -53,6 +58,8 @@ class Generator:
         self._bot_runs = self._service_runs = True
         self._copy_runs = self._is_faulty = self._has_backup = False
         self._left: list[str] = []
+        absent = {kind for trouble in TROUBLES if self._random.random() < 0.7 for kind in trouble}
+        self._weights = {kind: weight for kind, weight in WEIGHTS.items() if kind not in absent}
 
     def make(self) -> History:
         for _ in range(self._random.randint(1, 5)):
@@ -64,12 +71,12 @@ class Generator:
         start = copy.deepcopy(self._world)
         cached = self._random.random() < 0.7
         steps = [{"do": "settle"}] if self._random.random() < 0.85 else []
-        steps += [self._step() for _ in range(self._random.randint(6, 22))]
+        steps += [self._step() for _ in range(self._random.randint(8, 30))]
         return History(self._seed, start, cached, steps)
 
     def _step(self) -> Json:
         while True:
-            kind = self._random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+            kind = self._random.choices(list(self._weights), list(self._weights.values()))[0]
             step = self._made(kind)
             if step is not None:
                 self._world.apply(step)
@@ -89,8 +96,8 @@ class Generator:
         self._last += 1
         return str(self._last)
 
-    def _some(self, of: Any) -> list[Any]:
-        return [one for one in of if self._random.random() < 0.4]
+    def _some(self, of: Any, share: float = 0.5) -> list[Any]:
+        return [one for one in of if self._random.random() < share]
 
     def _guild(self, identity: str) -> Guild:
         return self._world.guilds[identity]
@@ -171,7 +178,7 @@ class Generator:
     # In the bot's database
 
     def _settings(self, guild: str) -> Json:
-        roles = self._some(self._guild(guild).roles)
+        roles = self._some(self._guild(guild).roles, 0.7)
         grants = {role: self._random.sample(KEYS, self._random.randint(1, 2)) for role in roles}
         setup, linked = self._random.random() < 0.5, self._random.random() < 0.5
         everything = self._random.random() < 0.1

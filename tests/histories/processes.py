@@ -19,7 +19,7 @@ BINARY = os.environ.get("BOT_COMPANION", "")
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
 # Only a failing history waits this long.
-PATIENCE = 60.0
+PATIENCE = float(os.environ.get("HISTORIES_PATIENCE", "60"))
 # A process that was silent for this long doesn't own its shards any more.
 SILENCE_MS = 91_000
 
