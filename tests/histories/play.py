@@ -30,8 +30,8 @@ LIMITS = {
 }  # fmt: skip
 # A pause in a history isn't longer than this, even if the bot sends nothing.
 LONGEST_WAIT = 0.7
-# An outage of a guild, and a copy that was killed, keep the service from showing the truth.
-LONGEST_SETTLING = 1.5
+# So long a history waits for the truth to arrive. It may not, so this isn't an error.
+LONGEST_SETTLING = 10.0
 # Discord's name of an event, by the step's.
 EVENTS = {
     "guild_joined": "GUILD_CREATE", "guild_left": "GUILD_DELETE", "guild_changed": "GUILD_UPDATE",
@@ -211,7 +211,9 @@ class Player:
 
     async def _settle(self) -> None:
         """Until everything is sent, if nothing stands in the way."""
-        if self._proxy.faulty or not self._service.running or self._broken_callbacks or not self._bot.running:
+        outage = any(guild.unavailable for guild in self._world.guilds.values())
+        away = not self._service.running or not self._bot.running
+        if self._proxy.faulty or self._broken_callbacks or self._needs_silence or outage or away:
             return
 
         async def settled() -> bool:
