@@ -1,4 +1,4 @@
-"""`run.py [--language python,js,rust] [--seeds 20] [--seed N] [--jobs 2]`: plays random histories, and says which end wrong."""
+"""`run.py [--language python,js] [--seeds 20] [--seed N] [--jobs 2]`: plays random histories, and says which end wrong."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def play(seed: str, language: str, folder: Path, template: Service) -> boo
 
 async def main() -> int:
     parser = argparse.ArgumentParser(prog="tests/system/histories", description="Plays random histories with real bots and the real service.")
-    parser.add_argument("--language", default="python", help="python, js or rust; several with commas")
+    parser.add_argument("--language", default="python", help="python or js; both with a comma")
     parser.add_argument("--seeds", type=int, default=20, help="how many histories per language (20)")
     parser.add_argument("--seed", action="append", help="play this one; can be repeated")
     parser.add_argument("--jobs", type=int, default=2, help="how many at the same time (2)")

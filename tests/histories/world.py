@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Json = dict[str, Any]
-BOT = 900
 # Of a feedback entry: it may be absent, or be what an earlier call made it.
 ABSENT = None
 
