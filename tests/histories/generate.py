@@ -21,7 +21,7 @@ WEIGHTS = {
     "member_joined": 4, "member_left": 5, "member_changed": 6, "outage": 3, "outage_over": 4, "settings": 5, "subscriptions": 3,
     "team": 2, "feedback": 3, "feedback_gone": 1, "session_lost": 3, "gateway": 3, "bot_stopped": 3, "bot_started": 10,
     "copy_started": 4, "copy_stopped": 4, "fault": 6, "fault_over": 6, "service_stopped": 3, "service_started": 10, "backup": 3,
-    "backup_restored": 3, "data_lost": 1, "callbacks": 5, "wait": 8, "settle": 8,
+    "backup_restored": 3, "data_lost": 1, "callbacks": 5, "wait": 8, "settle": 8, "connect": 2,
 }  # fmt: skip
 # Most of these make the bot send everything again, which hides what went wrong before. So each history has only some of them.
 TROUBLES = (
@@ -70,7 +70,9 @@ class Generator:
         self._world.apply(self._team())
         start = copy.deepcopy(self._world)
         cached = self._random.random() < 0.7
-        steps = [{"do": "settle"}] if self._random.random() < 0.85 else []
+        steps: list[Json] = [{"do": self._random.choices(("settle", "connect", "wait"), (16, 3, 1))[0]}]
+        if steps[0]["do"] == "wait":
+            steps[0]["requests"] = 1
         steps += [self._step() for _ in range(self._random.randint(8, 30))]
         return History(self._seed, start, cached, steps)
 
@@ -285,6 +287,9 @@ class Generator:
 
     def _callbacks(self) -> Json:
         return {"do": "callbacks", "mode": self._random.choice(("", "fail", "hang"))}
+
+    def _connect(self) -> Json | None:
+        return {"do": "connect"} if self._bot_runs else None
 
     def _settle(self) -> Json | None:
         return {"do": "settle"} if self._bot_runs else None

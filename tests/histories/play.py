@@ -53,6 +53,8 @@ class Player:
         # A process of the bot has ended, and the service may not know it.
         self._needs_silence = False
         self._copies_stopped = 0
+        # The first entry of the fake Discord's log that belongs to the bot's process.
+        self._started_at = 0
         self.seconds = 0.0
         self.status: Json = {}
 
@@ -65,7 +67,7 @@ class Player:
             await self._proxy.start()
             self._proxy.target = await self._service.start()
             self._write_database()
-            await self._bot.start()
+            await self._bot_started()
             for step in self._history.steps:
                 await self._take(step)
             await self._end_of_faults()
@@ -157,6 +159,7 @@ class Player:
         await self._bot.stop(named(signal))
 
     async def _bot_started(self) -> None:
+        self._started_at = self._fake.record.next
         await self._bot.start()
 
     async def _copy_started(self) -> None:
@@ -206,6 +209,13 @@ class Player:
         try:
             await until("more requests", lambda: self._proxy.requests >= enough, LONGEST_WAIT)
         except Failed:
+            pass
+
+    async def _connect(self) -> None:
+        """Until Discord has sent the guilds: what comes next arrives while the library starts."""
+        try:
+            await self._fake.until("GUILDS_SENT", since=self._started_at, timeout=LONGEST_SETTLING)
+        except TimeoutError:
             pass
 
     async def _settle(self) -> None:
