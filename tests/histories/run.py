@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -61,6 +62,10 @@ async def main() -> int:
     commit = subprocess.check_output(["git", "rev-parse", "--short=10", "HEAD"], cwd=REPOSITORY, text=True).strip()
     seeds = arguments.seed or [f"{commit}-{number}" for number in range(arguments.seeds)]
     COMMANDS["python"][:] = [sys.executable, str(HERE / "bot.py")]
+    # Ends what was started, too.
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="companion-histories-"))
     try:
@@ -78,4 +83,7 @@ async def main() -> int:
     return 0 if all(outcomes) else 1
 
 
-sys.exit(asyncio.run(main()))
+try:
+    sys.exit(asyncio.run(main()))
+except asyncio.CancelledError:
+    sys.exit(143)
