@@ -65,7 +65,10 @@ const commands = {
   feedback_gone: ({ id }) => companion.feedbackGone(id),
   status: () => {},
 };
-createInterface({ input: process.stdin }).on("line", (line) => {
+const lines = createInterface({ input: process.stdin });
+// The player is gone.
+lines.on("close", () => process.exit(1));
+lines.on("line", (line) => {
   const command = JSON.parse(line);
   commands[command.do](command);
   process.stdout.write(`${JSON.stringify(companion.status())}\n`);

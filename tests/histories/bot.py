@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import threading
 from pathlib import Path
@@ -93,6 +94,8 @@ def obey(command: dict[str, Any]) -> None:
 def read(loop: asyncio.AbstractEventLoop) -> None:
     for line in sys.stdin:
         loop.call_soon_threadsafe(obey, json.loads(line))
+    # The player is gone.
+    os._exit(1)
 
 
 async def main() -> None:

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ class Service:
         self.database = folder / "companion.db"
         self.log = folder / "service.log"
         self._config = folder / "companion.toml"
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._backup = folder / "backup.db"
         folder.mkdir(parents=True, exist_ok=True)
         self._config.touch(mode=0o600)
@@ -83,9 +84,9 @@ class Service:
         """Where it listens."""
         before = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                BINARY, "serve", "--config", str(self._config), "--listen", "127.0.0.1:0", env=environment(), stdout=log, stderr=log
-            )
+            command = [BINARY, "serve", "--config", str(self._config), "--listen", "127.0.0.1:0"]
+            # Not asyncio's: if the start is cancelled there, nobody knows the process.
+            self._process = subprocess.Popen(command, env=environment(), stdout=log, stderr=log)
 
         def listening() -> tuple[str, int] | None:
             logged = self.log.read_bytes()[before:].decode(errors="replace")
@@ -99,12 +100,12 @@ class Service:
 
     @property
     def running(self) -> bool:
-        return self._process is not None and self._process.returncode is None
+        return self._process is not None and self._process.poll() is None
 
     async def stop(self, how: signal.Signals = signal.SIGKILL) -> None:
-        if self._process is not None and self._process.returncode is None:
+        if self._process is not None and self.running:
             self._process.send_signal(how)
-            await asyncio.wait_for(self._process.wait(), PATIENCE)
+            await until("the service ends", lambda: not self.running)
 
     # While it is stopped
 
