@@ -25,8 +25,7 @@ pub struct HeartbeatReport {
     #[schema(max_items = 100_000)]
     pub shards: Vec<ShardReport>,
     /// Whether this is the process's last heartbeat, because it stops. Its shards are free at once then, not after 90 seconds.
-    #[schema(required = false)]
-    pub leaving: bool,
+    pub leaving: Option<bool>,
 }
 
 /// A shard's health. A field that is `null` or left out keeps its last value.
