@@ -12,12 +12,12 @@ export INSTA_UPDATE ?= no
 CHECK := check-format check-lints test-unit test-sqlite
 TEST := $(CHECK) test-postgres test-secrets
 # Scripts in tests/system that use a debug build of the service.
-SYSTEM := openapi metrics systemd manifests fake-discord conformance launcher contents sdk-python sdk-js sdk-web sdk-rust feed-go examples web-examples site
+SYSTEM := openapi metrics systemd manifests fake-discord conformance launcher contents sdk-python sdk-js sdk-web sdk-rust histories feed-go examples web-examples site
 # Programs in tests/system/cluster.
 CLUSTER := cluster proxies certificates alerts
 TEST_ALL := test-docs test-licenses test-scripts $(SYSTEM:%=test-%) $(CLUSTER:%=test-%) test-fuzz test-faults test-instructions
 
-.PHONY: help run build check test test-all $(TEST) $(TEST_ALL) test-versions debug-build screenshots fuzz-api kill-feed histories cluster-faults rolling-restart failover revocations faults bench bench-quick openapi site-client dist test-dist needs clean
+.PHONY: help run build check test test-all $(TEST) $(TEST_ALL) test-versions debug-build screenshots fuzz-api kill-feed cluster-faults rolling-restart failover revocations faults bench bench-quick openapi site-client dist test-dist needs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -98,9 +98,6 @@ fuzz-api: needs ## send 20,000 generated requests to a running service and check
 
 kill-feed: needs ## kill the service 200 times during a feed and check that nothing is lost or half-applied
 	tests/system/kill-feed
-
-histories: debug-build ## play random histories with the SDKs, and check that the service shows the truth in the end
-	BOT_COMPANION="$${BOT_COMPANION:-$(TARGET_DIR)/debug/bot-companion}" tests/system/histories --language python,js
 
 cluster-faults: needs ## kill a replica, stop, silence and cut off the database under load, and check that the promises hold
 	tests/system/cluster/run cluster_faults

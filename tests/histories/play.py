@@ -20,6 +20,7 @@ Json = dict[str, Any]
 COMMANDS: dict[str, list[str]] = {
     "python": [],
     "js": ["node", str(HERE / "bot.mjs")],
+    "rust": [],
 }
 # In seconds; short, so that a history is.
 LIMITS = {

@@ -1,10 +1,11 @@
-"""`run.py [--language python,js] [--seeds 20] [--seed N] [--jobs 2]`: plays random histories, and says which end wrong."""
+"""`run.py [--language python,js,rust] [--seeds 20] [--seed N] [--jobs 4]`: plays random histories, and says which end wrong."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -50,10 +51,10 @@ async def play(seed: str, language: str, folder: Path, template: Service) -> boo
 
 async def main() -> int:
     parser = argparse.ArgumentParser(prog="tests/system/histories", description="Plays random histories with real bots and the real service.")
-    parser.add_argument("--language", default="python", help="python or js; both with a comma")
+    parser.add_argument("--language", default="python,js,rust", help="python, js or rust; several with commas (all)")
     parser.add_argument("--seeds", type=int, default=20, help="how many histories per language (20)")
     parser.add_argument("--seed", action="append", help="play this one; can be repeated")
-    parser.add_argument("--jobs", type=int, default=2, help="how many at the same time (2)")
+    parser.add_argument("--jobs", type=int, default=4, help="how many at the same time (4)")
     arguments = parser.parse_args()
     languages: list[str] = arguments.language.split(",")
     unknown = set(languages) - set(COMMANDS)
@@ -62,6 +63,7 @@ async def main() -> int:
     commit = subprocess.check_output(["git", "rev-parse", "--short=10", "HEAD"], cwd=REPOSITORY, text=True).strip()
     seeds = arguments.seed or [f"{commit}-{number}" for number in range(arguments.seeds)]
     COMMANDS["python"][:] = [sys.executable, str(HERE / "bot.py")]
+    COMMANDS["rust"][:] = [os.environ.get("HISTORIES_RUST_BOT", "")]
     # Ends what was started, too.
     task = asyncio.current_task()
     assert task is not None

@@ -107,7 +107,7 @@ impl Companion {
             BotEvent::GuildChanged { guild } => core.mark_guild(guild, GuildMark::FIELDS),
             BotEvent::RoleChanged { guild } => core.mark_guild(guild, GuildMark::ASK),
             BotEvent::RoleGone { guild, role } => {
-                let has_granted = core.lock().staff.role_gone(guild, role);
+                let has_granted = core.lock().staff.role_gone(guild, role, core.clock.now());
                 core.mark_guild(guild, if has_granted { GuildMark::WHOLE } else { GuildMark::ASK });
             }
             BotEvent::MemberJoined { guild, user, ref roles } => {

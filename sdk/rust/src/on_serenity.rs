@@ -221,7 +221,11 @@ impl Library for Serenity {
         if (guild.members.len() as u64) < guild.member_count {
             return None;
         }
-        let holders = guild.members.values().map(member_of);
+        // A cached member keeps deleted roles.
+        let holders = guild.members.values().map(member_of).map(|mut member| {
+            member.roles.retain(|role| guild.roles.contains_key(&serenity::all::RoleId::new(*role)));
+            member
+        });
         Some(holders.filter(|member| member.roles.iter().any(|role| roles.contains(role))).collect())
     }
 

@@ -1,5 +1,7 @@
 //! The adapter for twilight.
 
+#[cfg(feature = "twilight-cache")]
+use std::collections::HashSet;
 use std::future::IntoFuture as _;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -70,7 +72,7 @@ impl TwilightCompanion {
         .union(EventTypeFlags::MEMBER_REMOVE)
         .union(EventTypeFlags::MEMBER_UPDATE);
 
-    /// Also finds staff in this cache, for guilds whose members are all in it.
+    /// Also finds staff in this cache, for guilds whose members and roles are all in it.
     #[cfg(feature = "twilight-cache")]
     #[must_use]
     pub fn with_cache(self, cache: Arc<twilight_cache_inmemory::DefaultInMemoryCache>) -> Self {
@@ -189,10 +191,13 @@ fn cached_holders(
     if (users.len() as u64) < count {
         return None;
     }
+    // A cached member keeps deleted roles.
+    let exist = cache.guild_roles(guild)?.iter().map(|role| role.get()).collect::<HashSet<_>>();
     let mut holders = Vec::new();
     for user in users {
         let member = cache.member(guild, user)?;
-        let held = role_ids(member.roles());
+        let mut held = role_ids(member.roles());
+        held.retain(|role| exist.contains(role));
         if held.iter().any(|role| roles.contains(role)) {
             holders.push(Member { user: user.get(), roles: held });
         }

@@ -35,12 +35,18 @@ struct Listing {
     is_outdated: bool,
 }
 
-/// A member event from the last seconds.
+/// An event from the last seconds.
 struct Recent {
     at: Duration,
     guild: u64,
-    user: u64,
-    roles: Vec<u64>,
+    change: Change,
+}
+
+enum Change {
+    /// A member has these roles; none if they left.
+    Member { user: u64, roles: Vec<u64> },
+    /// A role was deleted.
+    RoleGone(u64),
 }
 
 /// When it is a guild's turn to be listed.
@@ -107,7 +113,10 @@ impl Staff {
             hold(&mut holders, member.user, granting(&member.roles, roles));
         }
         for event in self.recent.iter().filter(|event| event.guild == guild && event.at + CACHE_LAG > now) {
-            hold(&mut holders, event.user, granting(&event.roles, roles));
+            match &event.change {
+                Change::Member { user, roles: held } => hold(&mut holders, *user, granting(held, roles)),
+                Change::RoleGone(role) => drop_role(&mut holders, *role),
+            }
         }
         self.queue.remove(&guild);
         self.known.insert(guild, Known { roles: roles.to_vec(), holders: Some(holders.clone()) });
@@ -116,7 +125,7 @@ impl Staff {
 
     /// A member event. Returns whether it has to be sent; `None` if nothing is known about the guild.
     pub(crate) fn member(&mut self, guild: u64, user: u64, roles: &[u64], now: Duration) -> Option<bool> {
-        self.remember(guild, user, roles, now);
+        self.remember(guild, Change::Member { user, roles: roles.to_vec() }, now);
         let known = self.known.get_mut(&guild)?;
         let held = granting(roles, &known.roles);
         if let Some(listing) = self.listing.as_mut().filter(|listing| listing.guild == guild) {
@@ -134,7 +143,7 @@ impl Staff {
 
     /// A member has left.
     pub(crate) fn member_gone(&mut self, guild: u64, user: u64, now: Duration) {
-        self.remember(guild, user, &[], now);
+        self.remember(guild, Change::Member { user, roles: Vec::new() }, now);
         if let Some(listing) = self.listing.as_mut().filter(|listing| listing.guild == guild) {
             listing.meanwhile.insert(user, None);
         }
@@ -144,16 +153,14 @@ impl Staff {
     }
 
     /// A role was deleted. Returns whether it granted something.
-    pub(crate) fn role_gone(&mut self, guild: u64, role: u64) -> bool {
+    pub(crate) fn role_gone(&mut self, guild: u64, role: u64, now: Duration) -> bool {
+        self.remember(guild, Change::RoleGone(role), now);
         let Some(known) = self.known.get_mut(&guild).filter(|known| known.roles.contains(&role)) else { return false };
         if let Some(listing) = self.listing.as_mut().filter(|listing| listing.guild == guild) {
             listing.is_outdated = true;
         }
         if let Some(holders) = &mut known.holders {
-            holders.retain(|_, held| {
-                held.retain(|one| *one != role);
-                !held.is_empty()
-            });
+            drop_role(holders, role);
         }
         true
     }
@@ -264,7 +271,7 @@ impl Staff {
         }
     }
 
-    fn remember(&mut self, guild: u64, user: u64, roles: &[u64], now: Duration) {
+    fn remember(&mut self, guild: u64, change: Change, now: Duration) {
         while self.recent.front().is_some_and(|event| event.at + CACHE_LAG <= now) {
             self.recent.pop_front();
         }
@@ -272,7 +279,7 @@ impl Staff {
             self.recent.pop_front();
             self.recent_lost = Some(now);
         }
-        self.recent.push_back(Recent { at: now, guild, user, roles: roles.to_vec() });
+        self.recent.push_back(Recent { at: now, guild, change });
     }
 }
 
@@ -290,4 +297,12 @@ fn hold(holders: &mut Holders, user: u64, roles: Vec<u64>) {
     } else {
         holders.insert(user, roles);
     }
+}
+
+/// Nobody has a deleted role.
+fn drop_role(holders: &mut Holders, role: u64) {
+    holders.retain(|_, held| {
+        held.retain(|one| *one != role);
+        !held.is_empty()
+    });
 }

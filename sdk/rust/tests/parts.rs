@@ -146,6 +146,22 @@ async fn after_an_outage_the_members_of_a_guild_are_listed_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nobody_has_a_deleted_role_that_the_cache_still_knows() {
+    let (service, ranks) = (Memory::new(), Arc::new(Ranks::new(1)));
+    *ranks.is_cached.lock().unwrap() = true;
+    let companion = builder(&service, &Lines::default())
+        .grants(async |_| Ok(Grants::new().role(50, [Permission::Mod])))
+        .start(ranks)
+        .unwrap();
+    ready(&companion);
+    service.await_line(|line| line["staff"] == json!({"1": ["50"]})).await;
+    companion.tell(&BotEvent::RoleGone { guild: GUILD, role: 50 });
+    service.await_path("/bot/events", 1).await;
+    assert_eq!(service.lines().last().unwrap()["staff"], json!({}));
+    companion.close().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_member_who_left_is_not_forgotten_by_a_snapshot_that_failed() {
     let (service, lines, ranks) = (Memory::new(), Lines::default(), Arc::new(Ranks::new(1)));
     *ranks.is_cached.lock().unwrap() = true;

@@ -257,6 +257,24 @@ async fn maintenance_and_updates_are_commands() {
     assert_eq!((code, text.as_str()), (0, posted));
     let (code, text) = announce(&["reschedule", "1", "--begins", &begins, "--ends", &later]).await;
     assert_eq!((code, text), (0, format!("Maintenance 1 is now from {begins} to {later}.\n")));
+    // One time alone keeps the other, or the length. A time may be from now.
+    for (new, begins, ends) in [
+        (["--begins", &in_days(3)], in_days(3), in_days(5)),
+        (["--begins", &begins], begins.clone(), later.clone()),
+        (["--ends", &ends], begins.clone(), ends.clone()),
+        (["--ends", &later], begins.clone(), later.clone()),
+    ] {
+        let (code, text) = announce(&[&["reschedule", "1"], &new[..]].concat()).await;
+        assert_eq!((code, text), (0, format!("Maintenance 1 is now from {begins} to {ends}.\n")), "{new:?}");
+    }
+    let (code, text) = announce(&["maintenance", "Soon", "--begins", "+2h", "--ends", "+150m", "--json"]).await;
+    assert_eq!(code, 0, "{text}");
+    let soon = || history(&app);
+    eventually("the service notices", async || soon().await.announcements.iter().any(|one| one.title == "Soon")).await;
+    let planned = soon().await.announcements.iter().find_map(|one| one.window.filter(|_| one.title == "Soon")).unwrap();
+    // Not exact, because the clock is read twice.
+    assert!((29..45).contains(&(planned.ends.since(planned.begins).as_secs() / 60)), "{planned:?}");
+    assert_eq!(announce(&["remove", "2"]).await.0, 0);
     let window = async || history(&app).await.announcements.first().and_then(|first| first.window);
     eventually("the service notices", async || window().await.is_some_and(|window| window.ends.iso8601() == later))
         .await;
@@ -297,6 +315,7 @@ async fn maintenance_and_updates_are_commands() {
             "must be in the future",
         ),
         (vec!["maintenance", "x"], 64, "--begins <TIME>"),
+        (vec!["reschedule", "1"], 64, "--begins <TIME>"),
     ] {
         let (found, text) = announce(&arguments).await;
         assert!(found == code && text.contains(problem), "{arguments:?}: {found} {text}");

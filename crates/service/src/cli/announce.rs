@@ -17,6 +17,7 @@ use super::database::{self, Missing};
 use super::exit::UsageError;
 use super::output::OutputForm;
 use super::{ConfigFile, print};
+use crate::config::any_duration;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -63,7 +64,7 @@ enum AnnounceCommand {
         /// The announcement's number, from `announce list`.
         id: u64,
         #[command(flatten)]
-        window: WindowOptions,
+        times: NewTimes,
         #[command(flatten)]
         form: OutputForm,
         #[command(flatten)]
@@ -113,7 +114,7 @@ enum AnnounceCommand {
 
 #[derive(Clone, Copy, Debug, Args)]
 struct WindowOptions {
-    /// When it begins, in UTC or with an offset: 2026-11-20T20:00Z.
+    /// When it begins, in UTC or with an offset: 2026-11-20T20:00Z. Or from now: +2h.
     #[arg(long, value_name = "TIME", value_parser = time)]
     begins: Time,
     /// When it ends.
@@ -121,9 +122,31 @@ struct WindowOptions {
     ends: Time,
 }
 
+#[derive(Clone, Copy, Debug, Args)]
+#[group(required = true, multiple = true)]
+struct NewTimes {
+    /// When it begins, in UTC or with an offset: 2026-11-20T20:00Z. Or from now: +2h. Alone, it stays as long as it was.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    begins: Option<Time>,
+    /// When it ends. Alone, the beginning stays.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    ends: Option<Time>,
+}
+
+impl NewTimes {
+    /// Both times of maintenance that was planned like this.
+    fn both(self, planned: MaintenanceWindow) -> WindowOptions {
+        let begins = self.begins.unwrap_or(planned.begins);
+        WindowOptions { begins, ends: self.ends.unwrap_or_else(|| begins.after(planned.ends.since(planned.begins))) }
+    }
+}
+
 fn time(text: &str) -> Result<Time, String> {
-    Time::from_iso8601(text)
-        .ok_or_else(|| "write a date, a time and a zone: 2026-11-20T20:00Z, or 2026-11-20T21:00+01:00".to_owned())
+    let from_now = text.strip_prefix('+').and_then(|span| any_duration(span).ok());
+    from_now
+        .map(|span| Clock::system().now().after(span))
+        .or_else(|| Time::from_iso8601(text))
+        .ok_or_else(|| "write a date, a time and a zone, like 2026-11-20T20:00Z, or a time from now, like +2h".to_owned())
 }
 
 fn phase() -> impl TypedValueParser<Value = UpdatePhase> {
@@ -144,7 +167,7 @@ pub(super) fn run(announce: Announce) -> anyhow::Result<()> {
         Some(AnnounceCommand::Maintenance { title, window, text, form, config }) => {
             post(&title, &text, Some(window), form, &config)?
         }
-        Some(AnnounceCommand::Reschedule { id, window, form, config }) => reschedule(id, window, form, &config)?,
+        Some(AnnounceCommand::Reschedule { id, times, form, config }) => reschedule(id, times, form, &config)?,
         Some(AnnounceCommand::Update { subject, status, text, form, config }) => {
             update(NewUpdate::new(subject, status, &text).map_err(UsageError)?, form, &config)?
         }
@@ -216,16 +239,19 @@ impl WindowOptions {
     }
 }
 
-fn reschedule(id: u64, window: WindowOptions, form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
-    let window = window.checked()?;
+fn reschedule(id: u64, times: NewTimes, form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
     let moved = database::with(config, Missing::Refuse, async |app| {
+        let history = app.store.history().await?;
+        let known = history.announcements.iter().find(|announcement| announcement.id == id);
+        let Some(planned) = known.and_then(|announcement| announcement.window) else { return Ok(None) };
+        let window = times.both(planned).checked()?;
         let moved = app.store.reschedule_announcement(id, window, app.clock.now()).await?;
         if moved {
             app.audit.command(AuditKind::Command, &format!("announce reschedule {id}"), None, None);
         }
-        Ok(moved)
+        Ok(moved.then_some(window))
     })?;
-    ensure!(moved, "there is no active maintenance {id}; see `bot-companion announce list`");
+    let Some(window) = moved else { bail!("there is no active maintenance {id}; see `bot-companion announce list`") };
     let (begins, ends) = (window.begins.iso8601(), window.ends.iso8601());
     Ok(form.one(&json!({ "id": id, "begins": begins, "ends": ends }), || {
         format!("Maintenance {id} is now from {begins} to {ends}.\n")
