@@ -219,6 +219,7 @@ class Listener:
         connection = self._bot._connection
         gateway: dict[str, Callable[[Any], None]] = {
             "READY": self._ready,
+            "GUILD_CREATE": self._guild_create,
             "GUILD_DELETE": self._guild_delete,
             "GUILD_ROLE_CREATE": self._role,
             "GUILD_ROLE_UPDATE": self._role,
@@ -315,6 +316,11 @@ class Listener:
 
     def _guild_here(self, guild: Any) -> None:
         self._companion.hear("guild_here", guild.id)
+
+    def _guild_create(self, data: Json) -> None:
+        # The library reports the guild later, when it has the members, and never if its request for them fails.
+        if not data.get("unavailable"):
+            self._companion.hear("guild_here", int(data["id"]))
 
     def _guild_delete(self, data: Json) -> None:
         guild = int(data["id"])

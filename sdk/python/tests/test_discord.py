@@ -147,6 +147,27 @@ def test_a_plain_client() -> None:
     asyncio.run(test())
 
 
+def test_a_guild_whose_members_cannot_be_requested() -> None:
+    async def test() -> None:
+        async with feed_server() as server, discord_with([guild(1)]) as fake:
+            bot = make(Bot)
+            bot_companion.attach(bot, url=server.url, key=KEY, grants=grants)
+            async with running(bot, fake.world.token):
+                await until(lambda: G1 in server.feed.guilds)
+                asked = asyncio.Event()
+
+                async def closed(*_: Any, **__: Any) -> None:
+                    asked.set()
+                    raise ConnectionResetError("Cannot write to closing transport")
+
+                bot._connection.chunk_guild = closed
+                await fake.emit("GUILD_CREATE", guild(5))
+                await until(lambda: str(5 << 22) in server.feed.guilds)
+                assert asked.is_set()
+
+    asyncio.run(test())
+
+
 def test_two_clusters_do_not_overwrite_each_other() -> None:
     async def test() -> None:
         async with feed_server() as server, discord_with([guild(number) for number in range(1, 9)]) as fake:
