@@ -16,10 +16,13 @@ from discord.backoff import ExponentialBackoff
 from discord.ext import commands
 
 import bot_companion
+import bot_companion._adapter
 
 GIVEN: dict[str, Any] = json.loads(sys.argv[1])
 discord.http.Route.BASE = GIVEN["api_v10"]
 discord.gateway.DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(GIVEN["gateway"])
+# As all limits here: short, so that a history is.
+bot_companion._adapter.QUIET = 2.0
 # Discord wants a bot to wait before it connects again; the fake one doesn't.
 ExponentialBackoff.delay = lambda self: 0.05  # type: ignore[method-assign, assignment]
 

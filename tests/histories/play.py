@@ -243,7 +243,11 @@ class Player:
                 await self._take({"do": "outage_over", "guild": identity})
         if self._broken_callbacks:
             await self._callbacks_work()
+        # A process that is busy with a broken request may not have the time to say that it leaves.
+        self._needs_silence |= self._proxy.faulty and self._copy.running
         await self._proxy.heal()
+        if self._copy.running:
+            await self._copy.stop(signal.SIGTERM)
         if not self._bot.running:
             await self._bot.start()
         if self._needs_silence and self._service.running:
@@ -252,8 +256,6 @@ class Player:
             if self._needs_silence:
                 self._service.forget_silent_processes()
             await self._service_started()
-        if self._copy.running:
-            await self._copy.stop(signal.SIGTERM)
 
     async def _callbacks_work(self) -> None:
         self._broken_callbacks = ""

@@ -74,11 +74,11 @@ async def main() -> int:
         template = await prepare(folder / "template")
         turns = asyncio.Semaphore(arguments.jobs)
 
-        async def in_turn(seed: str, language: str) -> bool:
+        async def in_turn(number: int, seed: str, language: str) -> bool:
             async with turns:
-                return await play(seed, language, folder / f"{language}-{seed}", template)
+                return await play(seed, language, folder / f"{number}-{language}-{seed}", template)
 
-        outcomes = await asyncio.gather(*(in_turn(seed, language) for seed in seeds for language in languages))
+        outcomes = await asyncio.gather(*(in_turn(number, seed, language) for number, seed in enumerate(seeds) for language in languages))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(f"{outcomes.count(True)} of {len(outcomes)} histories end right, in {time.monotonic() - began:.0f} s", flush=True)

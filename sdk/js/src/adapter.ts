@@ -42,6 +42,8 @@ export class Adapter implements World {
   /** Each removes one listener. */
   readonly #listeners: (() => void)[] = [];
   #limited: (ms: number) => void = () => {};
+  /** Guilds in the cache that the bot left while it had no session. */
+  readonly #former = new Set<string>();
   /** Pages in progress by path. Each is cancelled if Discord rate limits it. */
   readonly #pages = new Map<string, (error: Error) => void>();
 
@@ -190,10 +192,13 @@ export class Adapter implements World {
     switch (t) {
       case "READY":
         this.#checkGuildsIntent();
-        return core.session(shard, (d.guilds as { id: string }[]).map(({ id }) => id));
+        return this.#session(core, shard, (d.guilds as { id: string }[]).map(({ id }) => id));
       case "GUILD_CREATE":
+        // The library would ignore this packet and keep the old guild.
+        if (this.#former.delete(d.id)) this.#client.guilds.cache.delete(d.id);
         return d.unavailable ? core.guildUnavailable(d.id) : core.guildHere(d.id);
       case "GUILD_DELETE":
+        this.#former.delete(d.id);
         return d.unavailable ? core.guildUnavailable(d.id) : core.guildGone(d.id);
       case "GUILD_MEMBER_ADD":
         return core.memberJoined(d.guild_id, d.user.id, d.roles ?? []);
@@ -205,6 +210,13 @@ export class Adapter implements World {
         // The library adds its members to the cache after this.
         if (d.chunk_index === d.chunk_count - 1) setImmediate(() => core.membersCached(d.guild_id)).unref();
     }
+  }
+
+  #session(core: Core, shard: number, guilds: string[]): void {
+    const named = new Set(guilds);
+    for (const id of this.guildIds(shard)) if (!named.has(id)) this.#former.add(id);
+    for (const id of guilds) this.#former.delete(id);
+    core.session(shard, guilds);
   }
 
   #checkGuildsIntent(): void {

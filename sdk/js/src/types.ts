@@ -175,7 +175,7 @@ interface ShardLike {
 /** The parts of a client that are used; discord.js' own has them. */
 export interface ClientLike {
   readonly user?: { readonly username: string } | null;
-  readonly guilds: { readonly cache: Cache<GuildLike> };
+  readonly guilds: { readonly cache: Cache<GuildLike> & { delete(key: string): boolean } };
   readonly ws: { readonly shards: { readonly size: number; values(): IterableIterator<ShardLike> } };
   /* eslint-disable @typescript-eslint/no-explicit-any -- discord.js types these by event and by route */
   readonly rest?: {

@@ -6,6 +6,7 @@ report what isn't in their cache: a member they have never seen, or a guild that
 
 from __future__ import annotations
 
+import asyncio
 import math
 import sys
 import time
@@ -20,6 +21,9 @@ from ._source import Json, ListingLimited, ListingRefused, Member, SourceGuild
 
 PAGE = 1000
 """Members per page, the most that Discord allows."""
+QUIET = 90.0
+"""Seconds without a guild or its members after which a shard counts as ready. The libraries pause for up to a minute between two requests
+for members."""
 
 
 class LibrarySource:
@@ -214,6 +218,8 @@ class Listener:
         self._source = source
         self._companion = companion
         self._undo: list[Callable[[], None]] = []
+        self._arriving: dict[int, float] = {}
+        """Shards that aren't ready yet, and when something last arrived for them."""
 
     def start(self) -> None:
         connection = self._bot._connection
@@ -221,6 +227,7 @@ class Listener:
             "READY": self._ready,
             "GUILD_CREATE": self._guild_create,
             "GUILD_DELETE": self._guild_delete,
+            "GUILD_MEMBERS_CHUNK": lambda data: self._arrived(int(data["guild_id"])),
             "GUILD_ROLE_CREATE": self._role,
             "GUILD_ROLE_UPDATE": self._role,
             "GUILD_ROLE_DELETE": self._role_delete,
@@ -243,6 +250,7 @@ class Listener:
         for undo in self._undo:
             undo()
         self._undo.clear()
+        self._arriving.clear()
 
     def _wrap_parser(self, parsers: dict[str, Any], event: str, handler: Callable[[Any], None]) -> None:
         """Handles a gateway event, after the library has."""
@@ -302,24 +310,48 @@ class Listener:
         guilds = [int(guild["id"]) for guild in data["guilds"]]
         self._source.cache_emptied(guilds)
         self._companion.hear("session", shard, guilds)
+        loop = asyncio.get_running_loop()
+        if shard not in self._arriving:
+            loop.call_later(QUIET, self._check_arrival, shard)
+        self._arriving[shard] = loop.time()
+
+    def _arrived(self, guild: int) -> None:
+        shard = (guild >> 22) % self._source.shard_count()
+        if shard in self._arriving:
+            self._arriving[shard] = asyncio.get_running_loop().time()
+
+    def _check_arrival(self, shard: int) -> None:
+        """A library never reports that a shard is ready if its request for some members has failed."""
+        last = self._arriving.get(shard)
+        if last is None:
+            return
+        loop = asyncio.get_running_loop()
+        if last + QUIET > loop.time():
+            loop.call_at(last + QUIET, self._check_arrival, shard)
+        else:
+            self._shard_ready(shard)
 
     def _shard_ready(self, shard: int) -> None:
+        self._arriving.pop(shard, None)
         self._companion.hear("ready", shard)
 
     def _all_ready(self) -> None:
         for shard in self._source.own_shards():
             # An auto-sharded bot reports each shard, except one without guilds.
             if not self._source.is_auto_sharded or not self._companion.is_ready(shard):
-                self._companion.hear("ready", shard)
+                self._shard_ready(shard)
 
     # Guilds
 
     def _guild_here(self, guild: Any) -> None:
-        self._companion.hear("guild_here", guild.id)
+        # The bot may have left it while the library was waiting for its members.
+        if self._bot.get_guild(guild.id) is not None:
+            self._companion.hear("guild_here", guild.id)
 
     def _guild_create(self, data: Json) -> None:
         # The library reports the guild later, when it has the members, and never if its request for them fails.
         if not data.get("unavailable"):
+            self._arrived(int(data["id"]))
             self._companion.hear("guild_here", int(data["id"]))
 
     def _guild_delete(self, data: Json) -> None:

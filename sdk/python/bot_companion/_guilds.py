@@ -33,10 +33,9 @@ class Guilds:
             if guild is not None and not guild.unavailable:
                 facts = await self._ask(guild)
                 if facts is not None:
-                    body = await self._whole(guild, facts)
-                    line = self._checked(identity, body)
-                    if line is not None:
-                        self._sent(identity)
+                    body = await self._whole(identity, facts)
+                    line = None if body is None else self._checked(identity, body)
+                    if body is not None and line is not None:
                         return line, self._marks.departures(identity) if "staff" in body else []
         except Exception as error:
             self._status.fault("snapshot", error)
@@ -62,29 +61,26 @@ class Guilds:
         known = facts = self._callbacks.known(identity)
         if known is None or what & (ASK | WHOLE):
             facts = await self._ask(guild)
-            # Getting the answer may have taken a while.
-            guild = self._available(identity)
-        if guild is None or facts is None:
+        if facts is None:
             return None
         if facts != known:
             what |= WHOLE
         if not what & (FIELDS | WHOLE):
             return None
-        if what & WHOLE:
-            body = await self._whole(guild, facts)
-        else:
-            body = {**_lines.fields(guild), "setup": facts.setup, "linked": facts.linked}
-        line = self._checked(identity, {"type": "guild", **body})
-        if line is not None:
-            self._sent(identity)
-        return line
+        body = await self._whole(identity, facts) if what & WHOLE else self._fields(identity, facts)
+        return None if body is None else self._checked(identity, {"type": "guild", **body})
 
     def _available(self, identity: int) -> SourceGuild | None:
         guild = self._source.guild(identity)
         return None if guild is None or guild.unavailable else guild
 
-    def _sent(self, identity: int) -> None:
+    def _fields(self, identity: int, facts: Facts) -> Json | None:
+        """Read after everything that takes time, because what changes from now on is sent again."""
+        guild = self._available(identity)
+        if guild is None:
+            return None
         self._marks.line_sent(identity, asyncio.get_running_loop().time())
+        return {**_lines.fields(guild), "setup": facts.setup, "linked": facts.linked}
 
     async def _ask(self, guild: SourceGuild) -> Facts | None:
         facts, complete = await self._callbacks.ask(guild)
@@ -92,11 +88,13 @@ class Guilds:
             self._marks.ask_later(guild.id, asyncio.get_running_loop().time() + self._limits.callback_retry)
         return facts
 
-    async def _whole(self, guild: SourceGuild, facts: Facts) -> Json:
-        line: Json = {**_lines.fields(guild), "setup": facts.setup, "linked": facts.linked, "grants": facts.grants}
-        staff = await self._staff.of(guild.id, facts.granting())
-        if staff is not None:
-            line["staff"] = {str(user): [str(role) for role in roles] for user, roles in staff.items()}
+    async def _whole(self, identity: int, facts: Facts) -> Json | None:
+        staff = await self._staff.of(identity, facts.granting())
+        line = self._fields(identity, facts)
+        if line is not None:
+            line["grants"] = facts.grants
+            if staff is not None:
+                line["staff"] = {str(user): [str(role) for role in roles] for user, roles in staff.items()}
         return line
 
     def _checked(self, identity: int, line: Json) -> bytes | None:

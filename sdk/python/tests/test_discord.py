@@ -10,7 +10,7 @@ from feed_model import KEY, Feed, FeedServer
 from stage import AutoShardedBot, Bot, Client, attach, discord_with, feed_server, guild, make, running, until
 
 import bot_companion
-from bot_companion import GuildPermission
+from bot_companion import GuildPermission, _adapter
 from bot_companion._limits import Limits
 
 G1, G2 = str(1 << 22), str(2 << 22)
@@ -164,6 +164,55 @@ def test_a_guild_whose_members_cannot_be_requested() -> None:
                 await fake.emit("GUILD_CREATE", guild(5))
                 await until(lambda: str(5 << 22) in server.feed.guilds)
                 assert asked.is_set()
+
+    asyncio.run(test())
+
+
+def test_a_shard_that_the_library_never_reports_as_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_adapter, "QUIET", 0.3)
+
+    async def test() -> None:
+        async with feed_server() as server, discord_with([guild(1), guild(2)]) as fake:
+            bot = make(AutoShardedBot, shard_count=2)
+            bot_companion.attach(bot, url=server.url, key=KEY, grants=grants)
+            async with running(bot, fake.world.token):
+                await until(lambda: set(server.feed.guilds) == {G1, G2})
+                asked = asyncio.Event()
+
+                async def closed(*_: Any, **__: Any) -> None:
+                    asked.set()
+                    raise ConnectionResetError("Cannot write to closing transport")
+
+                bot._connection.chunk_guild = closed
+                fake.world.guilds[int(G1)].rest["name"] = "Identified"
+                await fake.invalid_session()
+                await until(lambda: server.feed.guilds[G1]["name"] == "Identified")
+                assert asked.is_set()
+
+    asyncio.run(test())
+
+
+def test_a_guild_left_while_its_members_are_requested() -> None:
+    async def test() -> None:
+        async with feed_server() as server, discord_with([guild(1), guild(2)]) as fake:
+            bot = make(Bot)
+            companion = bot_companion.attach(bot, url=server.url, key=KEY)
+            async with running(bot, fake.world.token):
+                await until(lambda: set(server.feed.guilds) == {G1, G2} and companion.status()["state"] == "synced")
+                asked: dict[int, asyncio.Future[None]] = {}
+
+                async def chunk_guild(guild: Any, **_: Any) -> asyncio.Future[None]:
+                    return asked.setdefault(guild.id, asyncio.get_running_loop().create_future())
+
+                bot._connection.chunk_guild = chunk_guild
+                await fake.invalid_session()
+                await until(lambda: set(asked) == {int(G1), int(G2)})
+                await fake.emit("GUILD_DELETE", {"id": G2})
+                await until(lambda: bot.get_guild(int(G2)) is None)
+                for future in asked.values():
+                    future.set_result(None)
+                await until(lambda: G2 not in server.feed.guilds)
+                assert G1 in server.feed.guilds
 
     asyncio.run(test())
 

@@ -206,6 +206,8 @@ async fn guild_line(core: &Core, id: u64, mark: GuildMark) -> Option<Value> {
         return Some(fields(&guild, last));
     }
     let answers = core.ask(&guild).await?;
+    // Read again, because the callbacks may take a while, and what changes from now on is sent again.
+    let GuildState::Available(guild) = core.source.guild(id) else { return None };
     if !mark.whole && last.as_ref() == Some(&answers) {
         return mark.fields.then(|| fields(&guild, &answers));
     }

@@ -184,6 +184,12 @@ async fn line(core: &Arc<Core>, id: u64) -> Option<String> {
         (Some(Refused::Unavailable), _) | (_, GuildState::Unavailable) => Some(unavailable),
         (None, GuildState::Available(guild)) => {
             let Some(answers) = core.ask(&guild).await else { return Some(unavailable) };
+            // Read again, because the callbacks may take a while, and what changes from now on is sent again.
+            let guild = match core.source.guild(id) {
+                GuildState::Available(guild) => guild,
+                GuildState::Unavailable => return Some(unavailable),
+                GuildState::Gone => return None,
+            };
             let (staff, replaced) = core.staff_of(&guild, &answers, true);
             let text = whole(&guild, &answers, staff.as_ref()).to_string();
             if text.len() <= core.limits.line_bytes {
