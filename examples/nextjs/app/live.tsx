@@ -22,8 +22,3 @@ export function Live({ userId }: { userId: string | undefined }) {
 
   return null;
 }
-
-export function TryAgain() {
-  const router = useRouter();
-  return <button onClick={() => router.refresh()}>Try again</button>;
-}

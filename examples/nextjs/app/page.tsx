@@ -2,7 +2,7 @@ import { CompanionError, type Guild, type User, updatedAt } from "@bot-companion
 import { headers } from "next/headers";
 import { companion } from "../lib/companion";
 import { kindly } from "../lib/kindly";
-import { Live, TryAgain } from "./live";
+import { Live } from "./live";
 
 interface View {
   user: User | null;
@@ -63,7 +63,14 @@ export default async function Page({ searchParams }: { searchParams: Promise<Rec
 }
 
 function Servers({ guilds }: { guilds: Guild[] | undefined }) {
-  if (!guilds) return <TryAgain />;
+  if (!guilds) {
+    // Works before the page's scripts do.
+    return (
+      <form>
+        <button>Try again</button>
+      </form>
+    );
+  }
   return (
     <section aria-labelledby="servers">
       <h2 id="servers">Your servers</h2>
