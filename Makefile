@@ -86,9 +86,10 @@ $(CLUSTER:%=test-%): test-%: debug-build
 test-fuzz: debug-build ## make fuzz-api with 2,000 requests on a debug build
 	FUZZ_REQUESTS=2000 BOT_COMPANION="$${BOT_COMPANION:-$(TARGET_DIR)/debug/bot-companion}" tests/system/fuzz-api
 
-test-versions: needs ## a bot on the oldest and the newest release of each Python and JavaScript library
+test-versions: needs ## a bot on the oldest and the newest release of each Python and JavaScript library; each set of the Rust SDK's features
 	tests/system/sdk-versions
 	VERSIONS=1 tests/system/sdk-js
+	VERSIONS=1 tests/system/sdk-rust
 
 screenshots: needs ## take screenshots of every page of the site, at both widths and in both themes, into target/screenshots
 	scripts/screenshots

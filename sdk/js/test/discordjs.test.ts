@@ -111,6 +111,10 @@ test("a new session after an invalid one: what happened in between is seen", { s
     await fake.tell("invalid_session", { shard: 0, resumable: false });
     await until("the new world", () => service.guilds.has(guildId(3)) && service.guilds.get(guildId(2))?.["name"] === "Renamed");
     assert.deepEqual([...service.guilds.keys()].sort(), [guildId(2), guildId(3)].sort(), "guild 1 was left unheard");
+    // The library still has the old one in its cache.
+    await fake.emit("GUILD_CREATE", guild(1, { name: "Joined again" }));
+    await until("guild 1 again", () => service.guilds.has(guildId(1)));
+    assert.equal(service.guilds.get(guildId(1))?.["name"], "Joined again");
   } finally {
     await stop();
   }
