@@ -143,10 +143,9 @@ impl NewTimes {
 
 fn time(text: &str) -> Result<Time, String> {
     let from_now = text.strip_prefix('+').and_then(|span| any_duration(span).ok());
-    from_now
-        .map(|span| Clock::system().now().after(span))
-        .or_else(|| Time::from_iso8601(text))
-        .ok_or_else(|| "write a date, a time and a zone, like 2026-11-20T20:00Z, or a time from now, like +2h".to_owned())
+    from_now.map(|span| Clock::system().now().after(span)).or_else(|| Time::from_iso8601(text)).ok_or_else(|| {
+        "write a date, a time and a zone, like 2026-11-20T20:00Z, or a time from now, like +2h".to_owned()
+    })
 }
 
 fn phase() -> impl TypedValueParser<Value = UpdatePhase> {
