@@ -134,6 +134,8 @@ class Player:
         if how == "reconnect":
             await self._fake.reconnect()
         elif how == "invalid_session":
+            # discord.js counts a member twice whose event is still on its way then.
+            await self._tell(do="status")
             await self._fake.invalid_session(resumable=resumable)
         else:
             await self._fake.drop(code=4000 if how == "close" else None)
