@@ -170,7 +170,7 @@ class Player:
 
     async def _copy_stopped(self, signal: str) -> None:
         # A process says that it leaves once, if it can.
-        if signal == "SIGKILL" or self._proxy.faulty or not self._service.running or self._broken_callbacks:
+        if signal == "SIGKILL" or self._proxy.faulty or self._broken_callbacks:
             self._needs_silence = True
         self._copies_stopped += 1
         await self._stop_copy(named(signal))
@@ -179,8 +179,8 @@ class Player:
         now = asyncio.get_running_loop().time
         began = now()
         await self._copy.stop(how)
-        # On a busy machine, it may have had no time to say that it leaves.
-        self._needs_silence |= now() - began > LIMITS["close_timeout"] / 2
+        # It can't say that it leaves if there is no service or, on a busy machine, no time.
+        self._needs_silence |= not self._service.running or now() - began > LIMITS["close_timeout"] / 2
 
     async def _fault(self, kind: Any, times: int) -> None:
         await self._proxy.fault(kind, times)
