@@ -27,7 +27,7 @@ export async function checkService(): Promise<Finding[]> {
   try {
     config = readConfig({});
   } catch (error) {
-    return [finding("wrong", "settings", reasonOf(error))];
+    return [finding("wrong", "configuration", reasonOf(error))];
   }
   const url = config.url.replace(/\/+$/, "");
   const began = Date.now();

@@ -1,20 +1,20 @@
 import type { Options } from "./types.js";
 
-/** A setting, and its name in the place where it was set. */
-interface Setting {
+/** A value, and its name in the place where it was set. */
+interface Given {
   value: string;
   name: string;
 }
 
-function setting(given: unknown, option: string, variable: string): Setting {
-  if (given !== undefined) return { value: String(given), name: `the option ${option}` };
+function given(value: unknown, option: string, variable: string): Given {
+  if (value !== undefined) return { value: String(value), name: `the option ${option}` };
   return { value: process.env[variable] ?? "", name: variable };
 }
 
 /** The service's address and the key. The error says what is wrong without showing values, because someone may have swapped the two. */
 export function readConfig(options: Pick<Options, "url" | "key">): { url: string; key: string } {
-  const url = setting(options.url, "url", "COMPANION_URL");
-  const key = setting(options.key, "key", "COMPANION_BOT_KEY");
+  const url = given(options.url, "url", "COMPANION_URL");
+  const key = given(options.key, "key", "COMPANION_BOT_KEY");
   const problem = problemOfUrl(url.value);
   if (problem) throw new Error(`${url.name} ${problem}`);
   const flaw = problemOfKey(key.value);

@@ -59,7 +59,7 @@ async function main(): Promise<number> {
 }
 
 function line({ state, subject, message }: Finding): string {
-  return `${state.padEnd(6)} ${subject.padEnd(11)} ${message}`;
+  return `${state.padEnd(6)} ${subject.padEnd(13)} ${message}`;
 }
 
 function print(text: string): number {

@@ -116,7 +116,7 @@ async function closeAll(adapter: Adapter, core: Core, status: Status): Promise<v
   }
 }
 
-/** Does nothing, so that a bot with wrong settings runs as it would without this package. */
+/** Does nothing, so that a wrongly configured bot runs as it would without this package. */
 function inert(reason: string, status: Status): Companion {
   const refused = async () => ({ delivered: false, reason });
   return {

@@ -1,4 +1,4 @@
-// What developers see when they attach the SDK: errors for wrong settings and calls, and the log.
+// What developers see when they attach the SDK: errors for a wrong configuration and wrong calls, and the log.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type FeedbackEntry, attach } from "../src/index.js";
@@ -9,7 +9,7 @@ import { FakeClient, Log, Service, Wire, guildId } from "./support.js";
 const URL_GIVEN = "https://companion.example.org/base";
 const KEY = "bck_abcdefghijklmnop";
 
-const WRONG: [name: string, settings: { url?: string; key?: string }, said: RegExp][] = [
+const WRONG: [name: string, configured: { url?: string; key?: string }, said: RegExp][] = [
   ["no address", { url: "" }, /the option url is not set/],
   ["an address without a scheme", { url: "companion.example.org:8080" }, /the option url has no scheme: begin it with https:/],
   ["an address with another scheme", { url: "ftp://companion.example.org" }, /the option url must begin with https:/],
@@ -24,12 +24,12 @@ const WRONG: [name: string, settings: { url?: string; key?: string }, said: RegE
   ["Discord's token", { key: "MTA.abc.def" }, /the option key is not a bot key/],
 ];
 
-for (const [name, settings, said] of WRONG) {
+for (const [name, configured, said] of WRONG) {
   test(`${name}: said with the remedy, and nothing is sent`, async (context) => {
     const fetched = context.mock.method(globalThis, "fetch", () => Promise.reject(new Error("no network here")));
     const log = new Log();
     const client = new FakeClient(1);
-    const companion = attach(client, { logger: log, url: URL_GIVEN, key: KEY, ...settings });
+    const companion = attach(client, { logger: log, url: URL_GIVEN, key: KEY, ...configured });
     client.ready();
     const { delivered, reason } = await companion.feedback({} as FeedbackEntry);
     await companion.close();

@@ -82,13 +82,13 @@ test("another server, another clock, nobody there", async (context) => {
   assert.match(gone.output, /^wrong {2}address .*does not answer/m);
 });
 
-test("settings, keys and spool that are wrong; the help", async (context) => {
+test("configuration, keys and spool that are wrong; the help", async (context) => {
   const nothing = await doctor({}, "doctor");
   assert.equal(nothing.code, 1);
-  assert.match(nothing.output, /^wrong {2}settings .*COMPANION_URL is not set/m);
+  assert.match(nothing.output, /^wrong {2}configuration .*COMPANION_URL is not set/m);
   assert.match(nothing.output, /^- {6}intents .*set DISCORD_TOKEN/m);
   const broken = await doctor({ COMPANION_URL: "https://example.org", COMPANION_BOT_KEY: "bck_secret\n" }, "doctor", "--grant-keys", "ADMN,MOD", "--spool", join(folder(context), "no", "spool"));
-  assert.match(broken.output, /^wrong {2}settings .*COMPANION_BOT_KEY has a line break/m);
+  assert.match(broken.output, /^wrong {2}configuration .*COMPANION_BOT_KEY has a line break/m);
   assert.match(broken.output, /^wrong {2}grant keys .*"ADMN" \(did you mean ADMIN\?\)/m);
   assert.match(broken.output, /^wrong {2}spool /m);
   const help = await doctor({}, "--help");

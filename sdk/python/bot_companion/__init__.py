@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Generator
 from typing import Any
 
-from . import _settings
+from . import _configuration
 from ._attach import attach_to, attached
 from ._companion import Companion
 from ._feedback import Delivery
@@ -71,7 +71,7 @@ def attach(
 ) -> Companion:
     """Starts reporting for a bot, and stops when the bot does. Call it once, before the bot starts or in `setup_hook`.
 
-    If not given, `url`, `key` and `spool` come from COMPANION_URL, COMPANION_BOT_KEY and COMPANION_SPOOL. If a setting is invalid, an error
+    If not given, `url`, `key` and `spool` come from COMPANION_URL, COMPANION_BOT_KEY and COMPANION_SPOOL. If the configuration is invalid, an error
     is logged and nothing is sent; this never raises. `sigterm=False` leaves SIGTERM alone. `limits` changes the defaults, for example
     `Limits(listing_rate=5)`.
     """
@@ -94,14 +94,14 @@ def attach(
             )
         return known
     try:
-        settings: _settings.Settings | None = _settings.read(url, key, spool)
-    except _settings.SettingError as error:
+        configuration: _configuration.Configuration | None = _configuration.read(url, key, spool)
+    except _configuration.ConfigurationError as error:
         write(logging.ERROR, f"{error}. Nothing is reported until this is fixed")
-        settings = None
+        configuration = None
     if limits is not None and not isinstance(limits, Limits):  # pyright: ignore[reportUnnecessaryIsInstance]
         write(logging.ERROR, "`limits` must be a `bot_companion.Limits`, for example Limits(listing_rate=5); using the defaults")
         limits = None
-    return attach_to(bot, settings, sigterm, callbacks, limits)
+    return attach_to(bot, configuration, sigterm, callbacks, limits)
 
 
 class _Done:

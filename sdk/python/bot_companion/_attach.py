@@ -9,7 +9,7 @@ from . import _signals
 from ._adapter import LibrarySource, Listener
 from ._companion import Companion
 from ._limits import Limits
-from ._settings import Settings
+from ._configuration import Configuration
 from ._transport import HttpTransport
 
 ATTRIBUTE = "__bot_companion__"
@@ -22,13 +22,13 @@ def attached(bot: Any) -> Companion | None:
 
 
 def attach_to(
-    bot: Any, settings: Settings | None, sigterm: bool, callbacks: dict[str, Any], limits: Limits | None
+    bot: Any, configuration: Configuration | None, sigterm: bool, callbacks: dict[str, Any], limits: Limits | None
 ) -> Companion:
     source = LibrarySource(bot)
-    if settings is None:
+    if configuration is None:
         return Companion(source, None, **callbacks)
-    transport = HttpTransport(settings.url, settings.key, limits)
-    companion = Companion(source, transport, url=settings.url, spool=settings.spool, limits=limits, **callbacks)
+    transport = HttpTransport(configuration.url, configuration.key, limits)
+    companion = Companion(source, transport, url=configuration.url, spool=configuration.spool, limits=limits, **callbacks)
     try:
         _connect(bot, source, companion, sigterm)
     except Exception as error:

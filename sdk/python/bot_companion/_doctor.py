@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import aiohttp
 
-from . import _settings
+from . import _configuration
 from ._callbacks import probable_key
 from ._companion import plural
 from ._lines import without_secrets
@@ -98,12 +98,12 @@ async def service(url: str | None, environment: Mapping[str, str]) -> list[Findi
     found: list[Finding] = []
     address = key = ""
     try:
-        key = _settings.check_key(environment.get("COMPANION_BOT_KEY", ""), "COMPANION_BOT_KEY")
-    except _settings.SettingError as error:
+        key = _configuration.check_key(environment.get("COMPANION_BOT_KEY", ""), "COMPANION_BOT_KEY")
+    except _configuration.ConfigurationError as error:
         found.append(Finding("key", str(error), False))
     try:
-        address = _settings.check_url(url or environment.get("COMPANION_URL", ""), "--url" if url else "COMPANION_URL").rstrip("/")
-    except _settings.SettingError as error:
+        address = _configuration.check_url(url or environment.get("COMPANION_URL", ""), "--url" if url else "COMPANION_URL").rstrip("/")
+    except _configuration.ConfigurationError as error:
         return [Finding("address", str(error), False), *found]
     started = time.time()
     try:

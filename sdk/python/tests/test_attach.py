@@ -17,7 +17,7 @@ SECRET = "bck_Zm9yLXRoZS10ZXN0cw"
 
 
 @pytest.fixture(autouse=True)
-def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("COMPANION_URL", "COMPANION_BOT_KEY", "COMPANION_SPOOL"):
         monkeypatch.delenv(name, raising=False)
 

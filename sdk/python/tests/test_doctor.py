@@ -84,7 +84,7 @@ def test_everything_is_wrong(tmp_path: Path) -> None:
         ({"COMPANION_URL": "http://127.0.0.1:9", "COMPANION_BOT_KEY": "bck_secret\n"}, "key", "line break"),
     ],
 )
-def test_wrong_settings(environment: dict[str, str], about: str, says: str) -> None:
+def test_wrong_configuration(environment: dict[str, str], about: str, says: str) -> None:
     code, output = asyncio.run(doctor(**environment))
     assert code == 1 and lines(output)[about].startswith("WRONG") and says in lines(output)[about]
     assert "bck_secret" not in output

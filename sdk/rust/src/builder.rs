@@ -12,10 +12,10 @@ use serde::Serialize;
 use crate::callbacks::{self, CallbackError, Callbacks, Grants};
 use crate::clock::{Clock, SystemClock, random_name};
 use crate::companion::Companion;
+use crate::configuration::{Configuration, ConfigurationError};
 use crate::core::{Core, Phase};
 use crate::http::HttpTransport;
 use crate::limits::Limits;
-use crate::settings::{Settings, SettingsError};
 use crate::source::{Guild, Source};
 use crate::status::{LogSink, Reporter, to_tracing};
 use crate::transport::Transport;
@@ -23,7 +23,7 @@ use crate::{heartbeat, listing, sender};
 
 /// Builds a [`Companion`].
 pub struct Builder {
-    settings: Settings,
+    configuration: Configuration,
     callbacks: Callbacks,
     limits: Limits,
     spool: Option<PathBuf>,
@@ -33,9 +33,9 @@ pub struct Builder {
 }
 
 impl Builder {
-    pub(crate) fn with(settings: Settings) -> Self {
+    pub(crate) fn with(configuration: Configuration) -> Self {
         Self {
-            settings,
+            configuration,
             callbacks: Callbacks::default(),
             limits: Limits::default(),
             spool: None,
@@ -138,29 +138,30 @@ impl Builder {
     }
 
     /// Starts the feed as a task of the current tokio runtime.
-    pub fn start(self, source: Arc<dyn Source>) -> Result<Companion, SettingsError> {
-        let runtime = tokio::runtime::Handle::try_current()
-            .map_err(|_| SettingsError::new("the companion was started outside a tokio runtime: start it in `main`"))?;
+    pub fn start(self, source: Arc<dyn Source>) -> Result<Companion, ConfigurationError> {
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| {
+            ConfigurationError::new("the companion was started outside a tokio runtime: start it in `main`")
+        })?;
         let (companion, work) = self.build(source)?;
         runtime.spawn(work);
         Ok(companion)
     }
 
     /// The feed and a future that does its work, which the caller has to poll. It ends when the feed is closed.
-    pub fn build(self, source: Arc<dyn Source>) -> Result<(Companion, BoxFuture<'static, ()>), SettingsError> {
-        self.limits.check().map_err(SettingsError::new)?;
+    pub fn build(self, source: Arc<dyn Source>) -> Result<(Companion, BoxFuture<'static, ()>), ConfigurationError> {
+        self.limits.check().map_err(ConfigurationError::new)?;
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock::default()));
         let transport = match self.transport {
             Some(transport) => transport,
             None => Arc::new(
                 HttpTransport::new(
-                    &self.settings.url,
-                    self.settings.authorization,
+                    &self.configuration.url,
+                    self.configuration.authorization,
                     Arc::clone(&clock),
                     self.limits.flush_interval,
                 )
                 .map_err(|error| {
-                    SettingsError::new(format!(
+                    ConfigurationError::new(format!(
                         "COMPANION_URL begins with https, but the system's certificate authorities cannot be read ({error}): \
                          install the package ca-certificates"
                     ))
@@ -169,7 +170,7 @@ impl Builder {
         };
         let reporter = Reporter::new(self.log);
         let core = Core::new(
-            self.settings.url,
+            self.configuration.url,
             random_name(),
             self.limits,
             self.callbacks,

@@ -10,10 +10,10 @@ use tokio::sync::broadcast;
 
 use crate::builder::Builder;
 use crate::callbacks::Answers;
+use crate::configuration::{Configuration, ConfigurationError};
 use crate::core::{Core, Phase, State, has_work};
 use crate::feedback::{self, Delivery, Entry, PendingDelivery};
 use crate::marks::{GuildMark, Key, Mark};
-use crate::settings::{Settings, SettingsError};
 use crate::source::shard_of;
 use crate::spool::Spool;
 use crate::status::{Notice, Status};
@@ -74,13 +74,13 @@ pub struct Companion {
 
 impl Companion {
     /// Takes the address from `COMPANION_URL` and the key from `COMPANION_BOT_KEY`.
-    pub fn from_env() -> Result<Builder, SettingsError> {
-        Ok(Builder::with(Settings::from_env()?))
+    pub fn from_env() -> Result<Builder, ConfigurationError> {
+        Ok(Builder::with(Configuration::from_env()?))
     }
 
     /// Uses this address and this key.
-    pub fn builder(url: &str, key: &str) -> Result<Builder, SettingsError> {
-        Ok(Builder::with(Settings::new(url, key)?))
+    pub fn builder(url: &str, key: &str) -> Result<Builder, ConfigurationError> {
+        Ok(Builder::with(Configuration::new(url, key)?))
     }
 
     /// Reports an event.

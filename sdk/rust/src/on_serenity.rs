@@ -17,8 +17,8 @@ use serenity::gateway::CollectorCallback;
 
 use crate::builder::Builder;
 use crate::companion::{BotEvent, Companion};
+use crate::configuration::ConfigurationError;
 use crate::library::{Library, LibrarySource, PAGE, UNNAMED_LIMIT, page};
-use crate::settings::SettingsError;
 use crate::source::{Guild, ListingError, Member, Page, ShardHealth};
 use crate::table::{Changed, Table};
 
@@ -45,7 +45,7 @@ struct Serenity {
 
 impl Builder {
     /// Starts the feed. Pass the same intents as to the client.
-    pub fn serenity(self, intents: GatewayIntents) -> Result<SerenityCompanion, SettingsError> {
+    pub fn serenity(self, intents: GatewayIntents) -> Result<SerenityCompanion, ConfigurationError> {
         let table = Arc::new(Table::default());
         let library = Arc::new(Serenity {
             intents,

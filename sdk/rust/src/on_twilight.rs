@@ -16,8 +16,8 @@ use twilight_model::id::marker::RoleMarker;
 
 use crate::builder::Builder;
 use crate::companion::Companion;
+use crate::configuration::ConfigurationError;
 use crate::library::{Library, LibrarySource, PAGE, UNNAMED_LIMIT, page};
-use crate::settings::SettingsError;
 use crate::source::{Guild, ListingError, Member, Page};
 use crate::table::{Changed, Table};
 
@@ -40,7 +40,10 @@ type CachedHolders = Box<dyn Fn(u64, &[u64]) -> Option<Vec<Member>> + Send + Syn
 
 impl Builder {
     /// Starts the feed. The client is used to list members when staff is not known.
-    pub fn twilight(self, http: impl Into<Arc<twilight_http::Client>>) -> Result<TwilightCompanion, SettingsError> {
+    pub fn twilight(
+        self,
+        http: impl Into<Arc<twilight_http::Client>>,
+    ) -> Result<TwilightCompanion, ConfigurationError> {
         let table = Arc::new(Table::default());
         let intents = AtomicU64::new(Intents::all().bits());
         let library = Arc::new(Twilight { http: http.into(), intents, cached: OnceLock::new() });

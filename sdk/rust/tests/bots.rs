@@ -175,7 +175,7 @@ fn sigterm_sends_what_waits(name: &str) {
     assert!(!bot.output().contains("closed before everything was sent"), "{}", bot.output());
 }
 
-fn the_bot_does_not_start_without_settings(name: &str) {
+fn the_bot_does_not_start_without_configuration(name: &str) {
     let output = example(name).env("DISCORD_TOKEN", "x").output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && text.contains("COMPANION_URL is not set"), "{text}");
@@ -220,6 +220,6 @@ with_each_library! {
     a_limited_listing_is_completed
     the_service_may_go_away
     sigterm_sends_what_waits
-    the_bot_does_not_start_without_settings
+    the_bot_does_not_start_without_configuration
     the_real_service_accepts_it
 }

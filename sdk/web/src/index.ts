@@ -219,12 +219,12 @@ export function createCompanion(options: CompanionOptions): Companion {
       const { pathname, search, hash } = page.location;
       const state = STATE_PREFIX + random();
       const pending: PendingSignIn = { state, url, verifier: random(), returnTo: safePath(returnTo ?? pathname + search + hash) };
-      const settings = await call<SignInOptions>(fetch, `${url}/auth`, { signal });
+      const options = await call<SignInOptions>(fetch, `${url}/auth`, { signal });
       // The user would come back to another site, which can't finish this sign-in.
-      if (new URL(settings.redirect_uri).origin !== page.location.origin) {
+      if (new URL(options.redirect_uri).origin !== page.location.origin) {
         throw new CompanionError("redirect_uri_unknown", `${page.location.origin} isn't in the service's idp.redirect_uri.`);
       }
-      const to = await authorizePage(settings, state, pending.verifier);
+      const to = await authorizePage(options, state, pending.verifier);
       try {
         setPending([...readPending(), pending]);
       } catch (cause) {

@@ -167,10 +167,10 @@ export function createServerCompanion(options: ServerOptions): ServerCompanion {
   }
 
   async function start(request: Request, returnTo: string): Promise<Response> {
-    const settings = await call<SignInOptions>(fetchFor(request), `${url}/auth`);
+    const options = await call<SignInOptions>(fetchFor(request), `${url}/auth`);
     const state = random();
     const verifier = random();
-    const page = await authorizePage({ ...settings, redirect_uri: redirectUri }, state, verifier);
+    const page = await authorizePage({ ...options, redirect_uri: redirectUri }, state, verifier);
     // So that an attacker can't fill the browser's cookies by starting many sign-ins.
     const others = [...cookiesOf(request).keys()].filter((key) => key.startsWith(pendingName(""))).slice(0, 1 - MAX_SIGN_INS);
     const value = `${verifier}.${pack(returnPath(returnTo))}`;

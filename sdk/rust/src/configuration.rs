@@ -7,50 +7,52 @@ use hyper::header::HeaderValue;
 
 /// The service's address, and the key for it.
 #[derive(Clone)]
-pub(crate) struct Settings {
+pub(crate) struct Configuration {
     pub(crate) url: String,
     pub(crate) authorization: HeaderValue,
 }
 
-/// Why the feed cannot start: which setting is missing or wrong, and what to do. It never contains the key.
+/// Why the feed cannot start: which value is missing or wrong, and what to do. It never contains the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SettingsError(String);
+pub struct ConfigurationError(String);
 
-impl SettingsError {
+impl ConfigurationError {
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 }
 
-impl fmt::Display for SettingsError {
+impl fmt::Display for ConfigurationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for SettingsError {}
+impl std::error::Error for ConfigurationError {}
 
-impl Settings {
+impl Configuration {
     /// From the variables `COMPANION_URL` and `COMPANION_BOT_KEY`.
-    pub(crate) fn from_env() -> Result<Self, SettingsError> {
+    pub(crate) fn from_env() -> Result<Self, ConfigurationError> {
         let read = |name: &str, remedy: &str| match std::env::var(name) {
             Ok(value) if !value.is_empty() => Ok(value),
-            Ok(_) | Err(std::env::VarError::NotPresent) => Err(SettingsError(format!("{name} is not set: {remedy}"))),
-            Err(std::env::VarError::NotUnicode(_)) => Err(SettingsError(format!("{name} is not text: {remedy}"))),
+            Ok(_) | Err(std::env::VarError::NotPresent) => {
+                Err(ConfigurationError(format!("{name} is not set: {remedy}")))
+            }
+            Err(std::env::VarError::NotUnicode(_)) => Err(ConfigurationError(format!("{name} is not text: {remedy}"))),
         };
         let url = read("COMPANION_URL", "set it to the service's address, for example https://companion.example")?;
         let key = read("COMPANION_BOT_KEY", "set it to the key that `bot-companion key create` shows")?;
         Self::new(&url, &key)
     }
 
-    pub(crate) fn new(url: &str, key: &str) -> Result<Self, SettingsError> {
+    pub(crate) fn new(url: &str, key: &str) -> Result<Self, ConfigurationError> {
         Ok(Self { url: checked_url(url)?, authorization: authorization(key)? })
     }
 }
 
 /// The address without a slash at the end.
-fn checked_url(url: &str) -> Result<String, SettingsError> {
-    let wrong = |why: &str| Err(SettingsError(format!("COMPANION_URL {why}")));
+fn checked_url(url: &str) -> Result<String, ConfigurationError> {
+    let wrong = |why: &str| Err(ConfigurationError(format!("COMPANION_URL {why}")));
     if url.trim() != url {
         return wrong("has a space or a line break around it: remove it");
     }
@@ -69,8 +71,8 @@ fn checked_url(url: &str) -> Result<String, SettingsError> {
     Ok(url.trim_end_matches('/').to_owned())
 }
 
-fn authorization(key: &str) -> Result<HeaderValue, SettingsError> {
-    let wrong = |why: &str| Err(SettingsError(format!("COMPANION_BOT_KEY {why}")));
+fn authorization(key: &str) -> Result<HeaderValue, ConfigurationError> {
+    let wrong = |why: &str| Err(ConfigurationError(format!("COMPANION_BOT_KEY {why}")));
     if key.chars().any(char::is_whitespace) {
         return wrong("has a space or a line break in it: copy the key alone");
     }
@@ -85,7 +87,7 @@ mod tests {
     use super::*;
 
     fn error_of(url: &str, key: &str) -> String {
-        Settings::new(url, key).err().map(|error| error.to_string()).unwrap_or_default()
+        Configuration::new(url, key).err().map(|error| error.to_string()).unwrap_or_default()
     }
 
     #[test]
@@ -105,7 +107,7 @@ mod tests {
     #[test]
     fn a_base_path_stays_and_a_last_slash_goes() {
         assert_eq!(
-            Settings::new("http://[::1]:8080/api/", "bck_x").map(|settings| settings.url),
+            Configuration::new("http://[::1]:8080/api/", "bck_x").map(|configuration| configuration.url),
             Ok("http://[::1]:8080/api".into())
         );
     }
