@@ -142,13 +142,10 @@ site-client: needs ## build the dashboard's client for the site's own pages
 	cp sdk/web/dist/companion-tabs.min.js crates/service/src/site/assets/tabs.js
 
 dist: ## build all packages into dist/, with checksums, and start each once; takes about 20 minutes; needs root at the end
-	scripts/dist/all
+	packaging/all
 
 test-dist: ## test the packages in dist/ in clean environments; needs root and a finished `make dist`
-	@scripts/stages --keep-going $(patsubst tests/dist/%,test-dist-%,$(filter-out %.sh %.py,$(wildcard tests/dist/*)))
-
-test-dist-%:
-	tests/dist/$*
+	for program in packaging/quick-start packaging/*/test* packaging/reproducible tests/system/tls; do "$$program"; done
 
 needs: # what a build needs besides Rust
 	@scripts/install-needs

@@ -17,7 +17,7 @@ from typing import Any
 import kubernetes_validate
 import yaml
 
-sys.path.insert(0, "scripts/dist")
+sys.path.insert(0, "packaging/image")
 import dockerfile  # noqa: E402
 
 BINARY = os.environ["BOT_COMPANION"]

@@ -1,5 +1,5 @@
 # Shared by the tests of the Debian package: a clean Debian booted by systemd. Source it after scripts/bootstrap.sh and
-# tests/dist/sign-in.sh, as root.
+# packaging/sign-in.sh, as root.
 #
 #   BOT_COMPANION  package and test this binary; if unset, tests the package in dist/, or builds one
 #   DIST           the folder with the package (dist)
@@ -25,7 +25,7 @@ take_package() {
         export BOT_COMPANION="$work/extracted/usr/bin/bot-companion"
     else
         build_service --release
-        package=$(DIST="$packages" scripts/dist/deb)
+        package=$(DIST="$packages" packaging/deb/build)
     fi
     new=$(dpkg-deb --field "$package" Version)
 }

@@ -23,7 +23,7 @@ fail() {
 # Exports BOT_COMPANION, the absolute path of the binary to package, building it if it isn't set.
 take_binary() {
     local built
-    if [ -z "${BOT_COMPANION:-}" ]; then BOT_COMPANION="$(scripts/dist/binary)/bot-companion"; fi
+    if [ -z "${BOT_COMPANION:-}" ]; then BOT_COMPANION="$(packaging/binary)/bot-companion"; fi
     BOT_COMPANION=$(realpath "$BOT_COMPANION")
     export BOT_COMPANION
     built=$("$BOT_COMPANION" --version)
@@ -38,9 +38,9 @@ pack_folder() {
 # copy_licenses FOLDER: puts the licences of our own code and of the libraries into a package.
 copy_licenses() {
     local texts
-    texts="$target/dist/third-party-$(stamp Cargo.lock scripts/dist/sbom).txt"
+    texts="$target/dist/third-party-$(stamp Cargo.lock packaging/sbom/build).txt"
     if [ ! -e "$texts" ]; then
-        scripts/dist/sbom --licenses "$texts.new"
+        packaging/sbom/build --licenses "$texts.new"
         mv "$texts.new" "$texts"
     fi
     install -m 644 LICENSE "$1"
