@@ -1,7 +1,7 @@
 //! Fuzz tests of what strangers and bots send: headers, IDs and the feed's lines.
 
 use bolero::check;
-use test_inputs::{ITERATIONS, near};
+use test_support::inputs::{ITERATIONS, near};
 
 use crate::feed::{
     Event, GuildLine, InstanceName, Reason, SnapshotLine, event_line, feedback_line, guild_line, heartbeat, roster,

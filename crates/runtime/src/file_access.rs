@@ -55,7 +55,7 @@ fn in_words(owner: u32, mode: u32, own: Option<u32>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use test_folder::TestFolder;
+    use test_support::TestFolder;
 
     #[test]
     fn the_mode_says_who_can_read() {

@@ -127,7 +127,7 @@ impl Floods {
 mod tests {
     use std::net::Ipv4Addr;
 
-    use test_folder::TestFolder;
+    use test_support::TestFolder;
 
     use super::*;
 

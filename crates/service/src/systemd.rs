@@ -146,7 +146,7 @@ fn watchdog(micros: Option<&str>, process: Option<&str>, own: u32) -> Option<Dur
 mod tests {
     use domain::Time;
     use runtime::clock::Clock;
-    use test_folder::TestFolder;
+    use test_support::TestFolder;
 
     use super::*;
 

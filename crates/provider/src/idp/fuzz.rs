@@ -7,7 +7,7 @@ use domain::Time;
 use domain::picture::is_hash;
 use http::StatusCode;
 use secrecy::ExposeSecret;
-use test_inputs::{ITERATIONS, near};
+use test_support::inputs::{ITERATIONS, near};
 
 use super::verdict::{ProviderResponse, judge};
 use super::{Endpoint, IdpErrorKind, wire};

@@ -129,7 +129,7 @@ mod tests {
     use parking_lot::Mutex;
     use runtime::clock::Clock;
     use runtime::random::Random;
-    use test_folder::TestFolder;
+    use test_support::TestFolder;
 
     use crate::app::App;
     use crate::config::{Config, Layer};

@@ -109,7 +109,7 @@ mod tests {
     use domain::Time;
     use parking_lot::Mutex;
     use store::{self, Freshness, StoreOptions};
-    use test_folder::TestFolder;
+    use test_support::TestFolder;
 
     use super::*;
 

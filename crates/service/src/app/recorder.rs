@@ -156,7 +156,7 @@ mod tests {
     use domain::health::ShardHeartbeat;
     use domain::trusted_time::Witness;
     use store::{self, Freshness, StoreOptions};
-    use test_folder::TestFolder;
+    use test_support::TestFolder;
 
     use super::*;
 

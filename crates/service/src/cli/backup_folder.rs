@@ -94,7 +94,7 @@ pub(super) fn count(text: &str) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
-    use test_folder::TestFolder;
+    use test_support::TestFolder;
 
     use super::*;
 

@@ -59,7 +59,7 @@ fn write_pages(command: Command, folder: &Path) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use test_folder::TestFolder;
+    use test_support::TestFolder;
 
     use super::*;
 

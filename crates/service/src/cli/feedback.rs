@@ -262,19 +262,21 @@ mod tests {
             b"id,feedback,rating,timestamp,submitter_id,submitter_username\r\na,\"good, \"\"really\"\"\",5,1700000000,7,u\r\n",
             b"{\"id\":\"a\",\"feedback\":\"x\",\"rating\":4,\"timestamp\":1,\"submitter\":{\"id\":\"7\",\"username\":\"u\"}}\n\nnonsense",
         ];
-        let generator = (test_inputs::near(SAMPLES), 0..2_u8);
-        bolero::check!().with_iterations(test_inputs::ITERATIONS).with_generator(generator).for_each(|(input, csv)| {
-            let mut written = 0;
-            let report = read(&input[..], *csv == 1, |batch| {
-                written += batch.len() as u64;
-                Ok(())
-            });
-            // A table without the required columns is refused as a whole.
-            if let Ok(report) = report {
-                assert_eq!(report.taken, written);
-                assert_eq!(report.shown.len() as u64, report.refused.min(SHOWN as u64));
-            }
-        });
+        let generator = (test_support::inputs::near(SAMPLES), 0..2_u8);
+        bolero::check!().with_iterations(test_support::inputs::ITERATIONS).with_generator(generator).for_each(
+            |(input, csv)| {
+                let mut written = 0;
+                let report = read(&input[..], *csv == 1, |batch| {
+                    written += batch.len() as u64;
+                    Ok(())
+                });
+                // A table without the required columns is refused as a whole.
+                if let Ok(report) = report {
+                    assert_eq!(report.taken, written);
+                    assert_eq!(report.shown.len() as u64, report.refused.min(SHOWN as u64));
+                }
+            },
+        );
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub(super) fn filter(text: &str) -> anyhow::Result<EnvFilter> {
 
 #[cfg(test)]
 mod tests {
-    use test_folder::TestFolder;
+    use test_support::TestFolder;
 
     use super::*;
 

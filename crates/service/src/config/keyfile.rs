@@ -139,7 +139,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
     use std::thread;
 
-    use test_folder::TestFolder;
+    use test_support::TestFolder;
 
     use super::*;
 

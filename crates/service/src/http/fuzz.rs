@@ -14,8 +14,8 @@ use http_body_util::{BodyExt, Full};
 use runtime::clock::Clock;
 use runtime::random::Random;
 use serde_json::Value;
-use test_folder::TestFolder;
-use test_inputs::{ITERATIONS, near};
+use test_support::TestFolder;
+use test_support::inputs::{ITERATIONS, near};
 use tokio::runtime::{Builder, Runtime};
 
 use super::context::{Peer, REQUEST_ID};

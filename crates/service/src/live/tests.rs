@@ -7,7 +7,7 @@ use futures_util::future::{Either, select};
 use http_body_util::BodyExt;
 use runtime::random::Random;
 use store::{Freshness, SealedGrant};
-use test_folder::TestFolder;
+use test_support::TestFolder;
 
 use super::*;
 use crate::app::App;

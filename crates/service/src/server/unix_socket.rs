@@ -154,7 +154,7 @@ fn id_in(groups: &str, name: &str) -> Option<u32> {
 mod tests {
     use std::os::unix::net::UnixStream;
 
-    use test_folder::TestFolder;
+    use test_support::TestFolder;
 
     use super::*;
 

@@ -275,7 +275,7 @@ mod tests {
     use domain::{Time, Version};
     use runtime::clock::Clock;
     use runtime::random::Random;
-    use test_folder::TestFolder;
+    use test_support::TestFolder;
 
     use super::*;
     use crate::app::App;

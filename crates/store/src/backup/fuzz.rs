@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use bolero::check;
-use test_inputs::{ITERATIONS, near};
+use test_support::inputs::{ITERATIONS, near};
 
 use super::format::{BackupHeader, BackupReader, BackupWriter, TableHeader, newest};
 use super::tables::TABLES;

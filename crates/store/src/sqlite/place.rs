@@ -104,7 +104,7 @@ fn room(folder: &Path, disk: &DiskRoom) -> Result<Option<String>> {
 
 #[cfg(test)]
 mod tests {
-    use test_folder::TestFolder;
+    use test_support::TestFolder;
 
     use super::*;
 

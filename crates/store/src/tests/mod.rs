@@ -48,7 +48,7 @@ use domain::feed::{GuildLine, InstanceId, LostShards, Scope, ShardKey};
 use domain::{Guild, ListedGuild, Permission, PermissionSet, Session, SessionId, Snowflake, Time, TokenHash, User};
 
 use crate::{BatchOutcome, BotKey, CodeHash, SealedGrant, Store, StoredList, UnownedEvents};
-pub(crate) use test_folder::TestFolder;
+pub(crate) use test_support::TestFolder;
 
 pub(crate) use self::fixture::{Fixture, Replica, new_freshness};
 pub(crate) use self::server::{Database, connect};

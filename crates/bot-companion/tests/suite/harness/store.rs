@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use runtime::clock::Clock;
 use store::{self, Freshness, StoreOptions};
-use test_folder::TestFolder;
+use test_support::TestFolder;
 use tokio_postgres::{Client, NoTls};
 
 use super::soon;

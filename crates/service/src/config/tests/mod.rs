@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use secrecy::ExposeSecret as _;
-use test_folder::TestFolder;
+use test_support::TestFolder;
 
 use super::layers::{SECRETS, variable};
 use super::*;

@@ -11,7 +11,7 @@ use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
 use futures_util::stream;
 use http::{HeaderMap, HeaderValue, header};
-use test_inputs::{ITERATIONS, near};
+use test_support::inputs::{ITERATIONS, near};
 use tokio::runtime::{Builder, Runtime};
 
 use super::body::Upload;

@@ -7,7 +7,7 @@ use http_body_util::BodyExt;
 use runtime::clock::Clock;
 use runtime::random::Random;
 use serde_json::Value;
-use test_folder::TestFolder;
+use test_support::TestFolder;
 
 use super::super::context::Peer;
 use super::super::zone::{PUBLIC, Routes};

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest;
 use rusqlite::Connection;
 use secrecy::SecretString;
-use test_folder::TestFolder;
+use test_support::TestFolder;
 use tokio_util::sync::CancellationToken;
 
 use super::*;

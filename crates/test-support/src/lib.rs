@@ -1,0 +1,6 @@
+//! What the tests of several crates share: a folder for one test, and inputs for fuzz tests. Only tests use it.
+
+mod folder;
+pub mod inputs;
+
+pub use folder::TestFolder;
