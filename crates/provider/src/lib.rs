@@ -1,8 +1,7 @@
-//! The identity provider, and the sandbox that replaces it.
+//! The identity provider.
 
 pub mod idp;
 pub mod picture;
-pub mod sandbox;
 
 /// What the domain's rules need to know about this provider.
 pub const RULES: domain::ProviderRules = domain::ProviderRules {

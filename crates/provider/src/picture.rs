@@ -34,7 +34,7 @@ fn default_picture(id: Snowflake) -> Picture {
 }
 
 /// Which of the six default images belongs to this ID.
-pub(crate) fn default_number(id: Snowflake) -> u64 {
+pub fn default_number(id: Snowflake) -> u64 {
     (id.get() >> 22) % 6
 }
 

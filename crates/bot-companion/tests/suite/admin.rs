@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use provider::idp::Endpoint;
-use provider::sandbox::Fault;
 use reqwest::Method;
+use sandbox::Fault;
 use serde_json::Value;
 use service::admin::{self, AdminServer};
 use telemetry::metrics::list::{self, MetricKind};

@@ -5,9 +5,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use provider::idp::Endpoint;
-use provider::sandbox::Fault;
 use reqwest::Method;
 use runtime::clock::Clock;
+use sandbox::Fault;
 use telemetry::metrics::{Label, LimitName};
 
 use crate::admin::Watcher;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use provider::idp::Endpoint;
-use provider::sandbox::people::OWNER;
 use reqwest::Method;
+use sandbox::people::OWNER;
 use serde_json::{Value, json};
 
 use crate::harness::binary::{command, config_file, run};

@@ -33,7 +33,7 @@ async fn done(config: &Path, keys: Option<&str>, arguments: &[&str]) -> String {
 }
 
 /// A store with one grant, whose service is stopped; the keys may come from the environment.
-async fn with_a_grant(config: &Path, provider: &provider::sandbox::Sandbox, keys: Option<&str>) {
+async fn with_a_grant(config: &Path, provider: &sandbox::Sandbox, keys: Option<&str>) {
     let mut asked = command(&["serve", "--listen", "127.0.0.1:0"]);
     asked.arg("--config").arg(config);
     if let Some(keys) = keys {

@@ -59,7 +59,7 @@ async fn people_are_blocked_and_forgotten_with_json() {
     app.user("owner").await;
     app.settled().await;
     let config = config_file(&app.folder, &app.sandbox, "");
-    let user = provider::sandbox::people::OWNER.to_string();
+    let user = sandbox::people::OWNER.to_string();
     let blocked = done(&config, &["users", "block", &user, "--reason", "because"]).await;
     assert_eq!(fields(&blocked), ["reason", "sessions_ended", "since", "user"]);
     assert_eq!((&blocked["user"], &blocked["sessions_ended"]), (&json!(user), &json!(1)));

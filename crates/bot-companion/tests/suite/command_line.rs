@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use provider::sandbox::people::HARBOUR;
 use runtime::clock::Clock;
+use sandbox::people::HARBOUR;
 
 use crate::harness::binary::{Running, command, config_file, run};
 use crate::harness::{Folder, sandbox};

@@ -1,8 +1,8 @@
 //! Compressed answers: which ones, for whom, and with which `ETag`.
 
 use domain::{Change, Permission};
-use provider::sandbox::people::MEMBER;
 use reqwest::Method;
+use sandbox::people::MEMBER;
 
 use crate::harness::{Answer, Client, ORIGIN, TestApp, feedback, guild, listed, subscription, team, team_member};
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use domain::{Change, Permission};
 use provider::idp::Endpoint;
-use provider::sandbox::PersonGuild;
-use provider::sandbox::people::{HARBOUR, MEMBER, OWNER};
+use sandbox::PersonGuild;
+use sandbox::people::{HARBOUR, MEMBER, OWNER};
 use serde_json::{Value, json};
 
 use crate::guilds::{member_in, others};

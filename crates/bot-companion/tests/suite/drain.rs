@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use provider::idp::Endpoint;
-use provider::sandbox::people::OWNER;
+use sandbox::people::OWNER;
 
 use crate::harness::{Client, TestApp, Wire, eventually, id, request};
 

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use domain::token::{self, TokenKind};
 use provider::idp::Endpoint;
-use provider::sandbox::people::MEMBER;
 use reqwest::Method;
 use reqwest::header::HeaderName;
 use runtime::random::secret_bytes;
+use sandbox::people::MEMBER;
 use secrecy::ExposeSecret;
 
 use crate::harness::{Answer, Client, TestApp, eventually, id, raw};

@@ -3,8 +3,8 @@
 
 use domain::{Change, Permission};
 use provider::idp::Endpoint;
-use provider::sandbox::people::MEMBER;
 use reqwest::Method;
+use sandbox::people::MEMBER;
 
 use crate::harness::{
     Answer, ORIGIN, TestApp, Wire, feedback, guild, listed, request, subscription, team, team_member,

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use provider::sandbox::people::{MEMBER, OWNER};
 use reqwest::Method;
+use sandbox::people::{MEMBER, OWNER};
 use serde_json::{Value, json};
 
 use crate::harness::{Answer, START, TestApp, listed, names};

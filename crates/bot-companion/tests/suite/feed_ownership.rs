@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::Method;
-use provider::sandbox::people::{MEMBER, OWNER};
+use sandbox::people::{MEMBER, OWNER};
 use serde_json::{Value, json};
 
 use crate::harness::{Answer, Bot, EMPTIED, START, TestApp, listed, names, suite_log};

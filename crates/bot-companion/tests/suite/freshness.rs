@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use domain::health::Heartbeat;
 use domain::{Change, Guild, Permission, User};
 use provider::idp::Endpoint;
-use provider::sandbox::people::{MEMBER, MODERATOR};
+use sandbox::people::{MEMBER, MODERATOR};
 use serde_json::json;
 
 use crate::harness::{

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use domain::{Change, Guild, Permission};
-use provider::sandbox::people::{MEMBER, MODERATOR};
 use runtime::random::Random;
+use sandbox::people::{MEMBER, MODERATOR};
 use serde_json::Value;
 
 use crate::harness::{

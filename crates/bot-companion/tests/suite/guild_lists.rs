@@ -5,9 +5,9 @@ use std::time::Duration;
 use domain::Change;
 use futures_util::future::{join, join_all};
 use provider::idp::Endpoint;
-use provider::sandbox::Fault;
-use provider::sandbox::people::MEMBER;
 use reqwest::Method;
+use sandbox::Fault;
+use sandbox::people::MEMBER;
 use store::StoredList;
 use telemetry::metrics::{StoreAccess, StoreOutcome};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::Change;
 use provider::idp::Endpoint;
-use provider::sandbox::people::MEMBER;
+use sandbox::people::MEMBER;
 use serde_json::json;
 
 use crate::guilds::{member_in, others};

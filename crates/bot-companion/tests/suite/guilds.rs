@@ -3,8 +3,8 @@
 
 use domain::{Change, Guild, Permission};
 use provider::idp::Endpoint;
-use provider::sandbox::PersonGuild;
-use provider::sandbox::people::{HARBOUR, MEMBER, OWNER};
+use sandbox::PersonGuild;
+use sandbox::people::{HARBOUR, MEMBER, OWNER};
 use serde_json::{Value, json};
 
 use crate::harness::{
@@ -331,7 +331,7 @@ async fn a_guild_that_the_provider_garbles_is_left_out_and_the_rest_is_shown() {
     let app = TestApp::start().await;
     app.bot_says([Change::Guild(others(1, "a")), Change::Guild(others(2, "b"))]).await;
     let body = r#"[{"id": "1", "name": "a", "permissions": "0"}, {"id": 2}, {"id": "x"}, null, {"id": "2", "permissions": "32"}]"#;
-    let garbled = provider::sandbox::Fault::Status { code: 200, body: body.to_owned(), headers: Vec::new() };
+    let garbled = sandbox::Fault::Status { code: 200, body: body.to_owned(), headers: Vec::new() };
     app.sandbox.fail(Endpoint::Guilds, garbled);
     let guilds = app.user("member").await.guilds().await;
     assert_eq!(names(&guilds), ["b", "a"]);
@@ -343,7 +343,7 @@ async fn each_user_has_their_own_view_of_a_guild() {
     let app = TestApp::start().await;
     let harbour = Guild {
         grants: Some(grants(&[(500, &[Permission::Mod])])),
-        staff: Some(staff(&[(provider::sandbox::people::MODERATOR, &[500])])),
+        staff: Some(staff(&[(sandbox::people::MODERATOR, &[500])])),
         ..guild(HARBOUR.id, HARBOUR.name, OWNER)
     };
     app.bot_says([Change::Guild(harbour)]).await;

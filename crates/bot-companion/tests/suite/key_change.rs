@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use provider::sandbox::Sandbox;
 use runtime::clock::Clock;
+use sandbox::Sandbox;
 use serde_json::Value;
 
 use crate::harness::binary::{Running, command, config_file, run};

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use provider::idp::Endpoint;
-use provider::sandbox::Fault;
-use provider::sandbox::people::MEMBER;
 use reqwest::Method;
+use sandbox::Fault;
+use sandbox::people::MEMBER;
 
 use crate::harness::{Answer, TestApp, id};
 

@@ -6,7 +6,7 @@ use domain::Change;
 use domain::history::announcement::Notice;
 use http::Method;
 use provider::idp::Endpoint;
-use provider::sandbox::people::OWNER;
+use sandbox::people::OWNER;
 use telemetry::metrics::{CacheName, CacheOutcome};
 
 use crate::guilds::{member_in, others};

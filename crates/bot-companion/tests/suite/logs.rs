@@ -7,10 +7,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use provider::idp::Endpoint;
-use provider::sandbox::{Fault, Sandbox};
 use reqwest::Method;
 use runtime::clock::Clock;
 use rustix::process::Signal;
+use sandbox::{Fault, Sandbox};
 use serde_json::Value;
 
 use crate::admin_limits::announced;

@@ -2,8 +2,8 @@
 //! networks.
 
 use provider::idp::Endpoint;
-use provider::sandbox::Fault;
 use reqwest::Method;
+use sandbox::Fault;
 
 use crate::harness::client::Call;
 use crate::harness::{Answer, TestApp};

@@ -8,8 +8,8 @@ use domain::health::Heartbeat;
 use domain::token::{self, TokenKind};
 use domain::{Change, Permission};
 use provider::idp::Endpoint;
-use provider::sandbox::people::{HARBOUR, OWNER};
 use runtime::random::secret_bytes;
+use sandbox::people::{HARBOUR, OWNER};
 use secrecy::ExposeSecret;
 
 use crate::harness::{Answer, Client, Disk, START, TestApp, eventually, feedback, guild, instance, team, team_member};

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use provider::idp::Endpoint;
-use provider::sandbox::people::{MEMBER, OWNER};
 use reqwest::Method;
 use runtime::clock::Clock;
+use sandbox::people::{MEMBER, OWNER};
 
 use crate::harness::binary::{Running, command, config_file, run};
 use crate::harness::{CLIENT_SECRET, Client, Folder, ORIGIN, eventually, sandbox, sqlite_only};

@@ -1,7 +1,7 @@
 //! The provider's rows of the contract's error table: whatever it does, the answer is ours, without any of its words.
 
 use provider::idp::Endpoint;
-use provider::sandbox::Fault;
+use sandbox::Fault;
 
 use crate::admin::Watcher;
 use crate::harness::{Answer, TestApp, eventually, suite_log};

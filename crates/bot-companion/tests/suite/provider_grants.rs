@@ -5,9 +5,9 @@ use std::time::Duration;
 use domain::token::{self, TokenKind};
 use domain::{Change, REVOCATION_WAIT, Session, SessionId, User};
 use provider::idp::Endpoint;
-use provider::sandbox::people::{HARBOUR, MEMBER, OWNER};
-use provider::sandbox::{Fault, Hold};
 use runtime::random::secret_bytes;
+use sandbox::people::{HARBOUR, MEMBER, OWNER};
+use sandbox::{Fault, Hold};
 use secrecy::ExposeSecret;
 
 use crate::harness::{Answer, Client, START, TestApp, eventually, guild, id};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::Change;
 use provider::idp::Endpoint;
-use provider::sandbox::people::{HARBOUR, OWNER};
+use sandbox::people::{HARBOUR, OWNER};
 use store::Lease;
 
 use crate::harness::{Client, TestApp, claiming, eventually, guild, id};

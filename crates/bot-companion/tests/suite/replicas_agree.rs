@@ -2,8 +2,8 @@
 //! what is in a replica's memory would stay there forever if nobody told it.
 
 use domain::Change;
-use provider::sandbox::people::{MEMBER, OWNER};
 use reqwest::Method;
+use sandbox::people::{MEMBER, OWNER};
 use serde_json::{Value, json};
 
 use crate::harness::{Bot, Client, TestApp, eventually, feedback, id, listed, names, on_postgres, team, team_member};

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use domain::{Session, SessionId, TokenKind, User, token};
 use provider::idp::Endpoint;
-use provider::sandbox::people::{MEMBER, OWNER};
 use runtime::random::secret_bytes;
+use sandbox::people::{MEMBER, OWNER};
 use serde_json::{Value, json};
 use store::{Claim, CodeHash};
 

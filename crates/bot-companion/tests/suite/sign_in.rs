@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use provider::idp::Endpoint;
-use provider::sandbox::people::{self, MEMBER, OWNER};
-use provider::sandbox::{Fault, Sandbox, SandboxOptions};
 use reqwest::Url;
+use sandbox::people::{self, MEMBER, OWNER};
+use sandbox::{Fault, Sandbox, SandboxOptions};
 use secrecy::SecretString;
 use serde_json::json;
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use domain::health::{Heartbeat, ShardHeartbeat};
 use domain::{Change, Guild, Permission};
 use provider::idp::Endpoint;
-use provider::sandbox::Fault;
-use provider::sandbox::people::{MEMBER, OWNER};
 use reqwest::Method;
+use sandbox::Fault;
+use sandbox::people::{MEMBER, OWNER};
 
 use crate::harness::{
     Answer, START, TestApp, Wire, feedback, grants, guild, id, instance, listed, request, staff, subscription, team,

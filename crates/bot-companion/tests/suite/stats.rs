@@ -2,8 +2,8 @@
 
 use domain::Change;
 use domain::feed::{self, InstanceId, Lines, Scope, ShardKey, SnapshotLine};
-use provider::sandbox::people::OWNER;
 use reqwest::Method;
+use sandbox::people::OWNER;
 use serde_json::{Value, json};
 use store::Committed;
 

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use provider::idp::Endpoint;
-use provider::sandbox::Fault;
 use reqwest::Method;
 use runtime::clock::Clock;
+use sandbox::Fault;
 use secrecy::ExposeSecret;
 use telemetry::metrics::{Label, ServerError};
 

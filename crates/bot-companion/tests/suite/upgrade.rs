@@ -11,8 +11,8 @@ use domain::history::announcement::{MaintenanceWindow, Notice};
 use domain::history::update::{NewUpdate, UpdateOutcome, UpdatePhase, UpdateSubject};
 use flate2::read::GzDecoder;
 use provider::idp::Endpoint;
-use provider::sandbox::people::{HARBOUR, OWNER};
 use runtime::clock::Clock;
+use sandbox::people::{HARBOUR, OWNER};
 use serde_json::{Value, json};
 
 use crate::harness::binary::{command, config_file, run};

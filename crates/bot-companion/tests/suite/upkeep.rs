@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use domain::Change;
-use provider::sandbox::people::{HARBOUR, OWNER};
+use sandbox::people::{HARBOUR, OWNER};
 use serde_json::{Value, json};
 
 use crate::harness::binary::{Running, command, config_file, run};

@@ -319,4 +319,43 @@ fn is_loopback(url: &Url) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn options(base_url: &str) -> ProviderOptions {
+        ProviderOptions {
+            base_url: base_url.to_owned(),
+            client_id: "41771983423143937".to_owned(),
+            client_secret: "client-secret".into(),
+            connect_timeout: Duration::from_secs(3),
+            sign_in_timeout: Duration::from_secs(12),
+            list_timeout: Duration::from_secs(8),
+            failure_budget: 1000,
+            version: "0.0.0".to_owned(),
+            clock: Clock::manual(Time::from_seconds(1_700_000_000)),
+        }
+    }
+
+    #[test]
+    fn settings_that_cannot_be_used_are_refused_at_once() {
+        for base_url in ["", "discord", "ftp://a.example", "http://"] {
+            assert!(Provider::new(options(base_url)).is_err(), "{base_url:?}");
+        }
+        let provider = Provider::new(options("http://a.example/api//")).unwrap();
+        assert_eq!(provider.options.base_url, "http://a.example/api");
+        assert!(!format!("{provider:?}").contains("client-secret"));
+    }
+
+    #[test]
+    fn only_this_machine_is_loopback() {
+        for (url, expected) in [
+            ("http://127.0.0.1:80", true),
+            ("http://[::1]:80", true),
+            ("http://localhost", true),
+            ("https://discord.example", false),
+            ("http://10.0.0.1", false),
+        ] {
+            assert_eq!(is_loopback(&Url::parse(url).unwrap()), expected, "{url}");
+        }
+    }
+}

@@ -42,10 +42,10 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    pub(crate) const COUNT: usize = 4;
+    pub const COUNT: usize = 4;
 
     /// Whether the answer is about the application, whose credentials are sent, rather than one user.
-    pub(crate) const fn is_ours(self) -> bool {
+    pub const fn is_ours(self) -> bool {
         matches!(self, Self::Token | Self::Revoke)
     }
 

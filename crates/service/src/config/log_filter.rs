@@ -7,12 +7,18 @@ use super::value::{Advice, line};
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 /// Our crates that log, by their names in the log.
-const OURS: [&str; 4] = ["bot_companion", "bot_companion_store", "bot_companion_provider", "bot_companion_telemetry"];
+const OURS: [&str; 5] = [
+    "bot_companion",
+    "bot_companion_store",
+    "bot_companion_provider",
+    "bot_companion_sandbox",
+    "bot_companion_telemetry",
+];
 /// The former names of these modules, which filters may still use.
 const FORMER: [(&str, &str); 8] = [
     ("bot_companion::store", "bot_companion_store"),
     ("bot_companion::idp", "bot_companion_provider::idp"),
-    ("bot_companion::sandbox", "bot_companion_provider::sandbox"),
+    ("bot_companion::sandbox", "bot_companion_sandbox"),
     ("bot_companion::traces", "bot_companion_telemetry::traces"),
     ("bot_companion::clock_watch", "bot_companion::app::clock_watch"),
     ("bot_companion::recorder", "bot_companion::app::recorder"),

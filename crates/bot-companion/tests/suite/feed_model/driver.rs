@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::Duration;
 
-use provider::sandbox::people::MEMBER;
 use reqwest::Method;
+use sandbox::people::MEMBER;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use store::SnapshotId;

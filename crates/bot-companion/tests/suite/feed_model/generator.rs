@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use provider::sandbox::people::{MEMBER, OWNER};
 use runtime::random::Random;
+use sandbox::people::{MEMBER, OWNER};
 use serde_json::{Value, json};
 
 use super::model::Shard;

@@ -19,9 +19,9 @@ mod staging;
 
 use std::collections::BTreeSet;
 
-use provider::sandbox::Sandbox;
-use provider::sandbox::people::{MEMBER, MODERATOR, OWNER};
 use runtime::random::Random;
+use sandbox::Sandbox;
+use sandbox::people::{MEMBER, MODERATOR, OWNER};
 use serde_json::Value;
 
 use crate::harness::{listed, on_postgres};

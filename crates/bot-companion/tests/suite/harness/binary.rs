@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use provider::sandbox::Sandbox;
 use rustix::process::{Pid, Signal, kill_process};
+use sandbox::Sandbox;
 
 use super::{CLIENT_SECRET, Client, Folder, ORIGIN, PATIENT, eventually, suite_log};
 

@@ -6,7 +6,7 @@ use domain::feed::InstanceId;
 use domain::feedback::{Feedback, FeedbackEntry};
 use domain::team::{Roster, RosterEntry, TeamMember};
 use domain::{Change, Guild, Permission, PermissionSet, Snowflake, Subscription, Time, User};
-use provider::sandbox::PersonGuild;
+use sandbox::PersonGuild;
 
 use super::TestApp;
 

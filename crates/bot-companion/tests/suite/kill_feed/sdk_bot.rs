@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use provider::sandbox::people::MEMBER;
+use sandbox::people::MEMBER;
 use serde::Deserialize;
 use serde_json::Value;
 

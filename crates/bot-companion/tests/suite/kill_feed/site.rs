@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
-use provider::sandbox::Sandbox;
 use runtime::clock::Clock;
 use runtime::random::Random;
+use sandbox::Sandbox;
 
 use super::life::Findings;
 use crate::feed_model::{PEOPLE, tell_provider};

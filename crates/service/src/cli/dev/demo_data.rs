@@ -6,7 +6,7 @@ use std::time::Duration;
 use domain::feedback::{Feedback, FeedbackEntry};
 use domain::team::{Roster, RosterEntry, TeamMember};
 use domain::{Guild, Permission, PermissionSet, Picture, Snowflake, Subscription, Time, User};
-use provider::sandbox::people::{
+use sandbox::people::{
     ADMINISTRATOR, ADMINISTRATOR_ROLE, COLLECTED_WITH_BOT, COLLECTOR, HARBOUR, LANTERN, MANAGER, MEMBER, MODERATOR,
     MODERATOR_ROLE, NIGHT_SHIFT, OASIS, OWNER, TIN_CAN, collected, id, picture_hash,
 };

@@ -16,9 +16,9 @@ use anyhow::{Context, ensure};
 use axum::middleware;
 use domain::Version;
 use domain::token::{self, random_text};
-use provider::sandbox::{Sandbox, SandboxOptions, people};
 use runtime::clock::Clock;
 use runtime::random::{Random, secret_bytes};
+use sandbox::{Sandbox, SandboxOptions, people};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 

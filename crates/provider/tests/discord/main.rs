@@ -1,16 +1,20 @@
 //! The client against the sandbox, over real sockets.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod connections;
 mod logging;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::time::Duration;
 
-use domain::Time;
+use bot_companion_provider::idp::{Endpoint, Grant, IdpError, IdpErrorKind, Provider, ProviderOptions};
+use domain::{ListedGuild, Snowflake, Time};
+use runtime::clock::Clock;
+use runtime::subjects::Subject;
+use sandbox::{Fault, Sandbox, SandboxOptions, people};
+use secrecy::SecretString;
 use socket2::{Domain, Socket, Type};
-
-use super::*;
-use crate::sandbox::{Fault, Sandbox, SandboxOptions, people};
 
 const REDIRECT: &str = "https://dash.example/callback";
 const START: Time = Time::from_seconds(1_700_000_000);
@@ -362,29 +366,5 @@ async fn nothing_is_ever_sent_twice() {
     for (sent, fault) in [(2, Fault::Refuse), (3, Fault::Truncated), (4, status(503, ""))] {
         world.meets(fault).await;
         assert_eq!(world.sandbox.calls(Endpoint::Token), sent);
-    }
-}
-
-#[test]
-fn settings_that_cannot_be_used_are_refused_at_once() {
-    let clock = Clock::manual(START);
-    for base_url in ["", "discord", "ftp://a.example", "http://"] {
-        assert!(Provider::new(options(base_url.to_owned(), &clock)).is_err(), "{base_url:?}");
-    }
-    let provider = Provider::new(options("http://a.example/api//".to_owned(), &clock)).unwrap();
-    assert_eq!(provider.options.base_url, "http://a.example/api");
-    assert!(!format!("{provider:?}").contains("client-secret"));
-}
-
-#[test]
-fn only_this_machine_is_loopback() {
-    for (url, expected) in [
-        ("http://127.0.0.1:80", true),
-        ("http://[::1]:80", true),
-        ("http://localhost", true),
-        ("https://discord.example", false),
-        ("http://10.0.0.1", false),
-    ] {
-        assert_eq!(is_loopback(&Url::parse(url).unwrap()), expected, "{url}");
     }
 }

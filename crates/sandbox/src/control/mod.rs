@@ -22,7 +22,7 @@ use tracing::info;
 use super::SandboxState;
 use super::faults::Fault;
 use super::people::Person;
-use crate::idp::Endpoint;
+use provider::idp::Endpoint;
 pub(super) use routes::{PATH, answer};
 use switches::{Act, Switch};
 

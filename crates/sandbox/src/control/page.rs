@@ -7,9 +7,9 @@ use maud::{Markup, html};
 use super::routes::PATH;
 use super::switches::{About, Act, Switch, Target};
 use super::{Positions, Reach};
-use crate::sandbox::page::document;
-use crate::sandbox::people::Person;
-use crate::sandbox::reply::{self, Reply};
+use crate::page::document;
+use crate::people::Person;
+use crate::reply::{self, Reply};
 
 /// How many people to offer; a load test brings thousands.
 const CHOICES: usize = 100;

@@ -156,7 +156,7 @@ fn choose(state: &SandboxState, asked: &[(String, String)], ask: &Ask) -> Reply 
                 @let shown = person.global_name.as_deref().unwrap_or(&person.username);
                 li {
                     a class="person" href=(link("choice", &person.name)) {
-                        span class={ "face hue" (crate::picture::default_number(person.id)) } aria-hidden="true" { (initial(shown)) }
+                        span class={ "face hue" (provider::picture::default_number(person.id)) } aria-hidden="true" { (initial(shown)) }
                         span {
                             strong { bdi { (shown) } } " "
                             small { (person.name) " · @" (person.username) }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::idp::Endpoint;
+use provider::idp::Endpoint;
 
 /// What an endpoint does instead of its work.
 #[derive(Clone, Debug)]

@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 
 use super::switches::{About, Act, Switch, Target};
 use super::{Positions, Reach, act, page};
-use crate::sandbox::people::Person;
-use crate::sandbox::reply::{self, Reply};
-use crate::sandbox::{SandboxState, pairs, value};
+use crate::people::Person;
+use crate::reply::{self, Reply};
+use crate::{SandboxState, pairs, value};
 
-pub(in crate::sandbox) const PATH: &str = "/control";
+pub(crate) const PATH: &str = "/control";
 
 /// Why something cannot be done: a status and a sentence.
 pub(super) type NotSwitched = (StatusCode, String);
 
 /// Answers a request for this path, which starts with [`PATH`].
-pub(in crate::sandbox) async fn answer(state: &SandboxState, head: &Parts, body: &[u8]) -> Reply {
+pub(crate) async fn answer(state: &SandboxState, head: &Parts, body: &[u8]) -> Reply {
     let rest = head.uri.path().strip_prefix(PATH).unwrap_or_default();
     let reading = matches!(head.method, Method::GET | Method::HEAD);
     if !reading && !is_from_here(&head.headers) {

@@ -15,7 +15,7 @@ use super::grants::{ACCESS_LIFE, CodeRefusal, TokenPair};
 use super::people::Person;
 use super::reply::{self, Reply};
 use super::{SandboxState, pairs, value};
-use crate::idp::SCOPE;
+use provider::idp::SCOPE;
 
 /// Longer than any client waits.
 const SLOW: Duration = Duration::from_secs(30);

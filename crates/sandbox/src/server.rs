@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::reply::{self, Reply};
 use super::{SandboxState, api, control, invite, page, pairs, pictures, value};
-use crate::idp::Endpoint;
+use provider::idp::Endpoint;
 
 const CONNECTIONS: usize = 4096;
 /// Also applies while a connection is idle, so it must be longer than clients keep one.

@@ -31,10 +31,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use self::control::Control;
 use self::faults::FaultSwitches;
 use self::grants::{IssuedTokens, Terms, TokenPair};
-use crate::idp::{Endpoint, SCOPE};
 pub use control::{ServiceState, ServiceSwitches};
 pub use faults::{Fault, Hold};
 pub use people::{Person, PersonGuild};
+use provider::idp::{Endpoint, SCOPE};
 
 #[derive(Clone, Debug)]
 pub struct SandboxOptions {
