@@ -129,9 +129,9 @@ sum() { { node --version && cat "$@"; } | sha256sum | cut -c 1-16; }
 # Copies the browser tests, and installs what they need.
 copy_browser_tests() {
     copy="$target/web-examples"
-    copy_folder examples/browser-tests
+    copy_folder tests/browser
     copy_folder examples/brands
-    once install "$(sum examples/browser-tests/package*.json)" examples/browser-tests npm ci --silent
+    once install "$(sum tests/browser/package*.json)" tests/browser npm ci --silent
 }
 
 # field NAME: a text from the line of JSON printed by `dev`.

@@ -23,7 +23,7 @@ mod watch;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-// `freshness` takes its atomics from here; the concurrency model (`tests/model`) replaces them with shuttle's.
+// `freshness` takes its atomics from here; the concurrency model (`tests/faults/shuttle`) replaces them with shuttle's.
 use std::sync::atomic;
 use std::time::Duration;
 

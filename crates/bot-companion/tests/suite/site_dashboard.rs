@@ -1,5 +1,5 @@
 //! The server side of `/site/dashboard`: what it may load, its size, its words, and whether people can sign in on it. Its
-//! script is tested in a browser (`examples/browser-tests`).
+//! script is tested in a browser (`tests/browser`).
 
 use std::io::Read as _;
 

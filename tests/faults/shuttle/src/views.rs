@@ -1,9 +1,9 @@
 //! The cache, and the sessions as the view that most depends on it. What is checked is what a user sees: who asks after a change was
 //! acknowledged gets the change, whatever other threads read and cache meanwhile.
 
-#[path = "../../../crates/service/src/views/cached.rs"]
+#[path = "../../../../crates/service/src/views/cached.rs"]
 pub mod cached;
-#[path = "../../../crates/service/src/views/sessions.rs"]
+#[path = "../../../../crates/service/src/views/sessions.rs"]
 pub mod sessions;
 
 use std::sync::Arc;

@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { Service, freePort, startOnFreePort, startProgram } from "./harness.js";
 import { drive } from "./scenarios.js";
 
-const cwd = fileURLToPath(new URL("../react/", import.meta.url));
+const cwd = fileURLToPath(new URL("../../examples/react/", import.meta.url));
 const vite = (port, env, ...args) =>
   startProgram(process.execPath, ["node_modules/vite/bin/vite.js", ...args, "--port", String(port), "--strictPort"], { cwd, env }, (output) =>
     output.includes(`localhost:${port}`),

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { HARBOUR, Service, makeFolder, servePages, startOnFreePort, startProgram } from "./harness.js";
 import { drive } from "./scenarios.js";
 
-const cwd = fileURLToPath(new URL("../sveltekit/", import.meta.url));
+const cwd = fileURLToPath(new URL("../../examples/sveltekit/", import.meta.url));
 const SETTINGS = `/guilds/${HARBOUR.id}`;
 
 let origin;

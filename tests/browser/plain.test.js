@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { Service, makeFolder, startProgram } from "./harness.js";
 import { drive } from "./scenarios.js";
 
-const example = new URL("../plain/", import.meta.url);
+const example = new URL("../../examples/plain/", import.meta.url);
 const client = new URL("../../sdk/web/dist/", import.meta.url);
 
 drive("plain", async () => {

@@ -2,7 +2,7 @@
 import { readFileSync, readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
-const FOLDER = new URL("../../brands/", import.meta.url);
+const FOLDER = new URL("../../../examples/brands/", import.meta.url);
 const entries = readdirSync(FOLDER, { withFileTypes: true });
 export const BRANDS = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
 

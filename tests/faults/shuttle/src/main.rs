@@ -18,11 +18,11 @@ mod flights;
 mod stand_ins;
 mod views;
 
-#[path = "../../../crates/runtime/src/clock.rs"]
+#[path = "../../../../crates/runtime/src/clock.rs"]
 pub mod clock;
-#[path = "../../../crates/store/src/freshness.rs"]
+#[path = "../../../../crates/store/src/freshness.rs"]
 pub mod freshness;
-#[path = "../../../crates/runtime/src/single_flight.rs"]
+#[path = "../../../../crates/runtime/src/single_flight.rs"]
 pub mod single_flight;
 
 use std::panic::catch_unwind;

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { Service, startOnFreePort, startProgram } from "./harness.js";
 import { drive } from "./scenarios.js";
 
-const cwd = fileURLToPath(new URL("../nextjs/", import.meta.url));
+const cwd = fileURLToPath(new URL("../../examples/nextjs/", import.meta.url));
 
 async function start() {
   return startOnFreePort(async (port) => {
