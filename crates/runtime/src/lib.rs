@@ -3,9 +3,9 @@
 pub mod background;
 pub mod clock;
 pub mod concurrency;
-pub mod fair_pool;
 pub mod file_access;
 pub mod liveness;
+pub mod permits_per_key;
 pub mod random;
 pub mod rate_limit;
 pub mod shared_check;

@@ -155,7 +155,7 @@ async fn what_is_cut_is_not_applied() {
 }
 
 #[tokio::test]
-async fn one_snapshot_a_shard_and_four_in_all_while_people_sign_in() {
+async fn one_snapshot_a_shard_and_four_per_key_while_people_sign_in() {
     let app = TestApp::builder().set(UNLIMITED).start().await;
     let bot = app.bot("one").await;
     let path = |shard| format!("/bot/shards/8/{shard}/guilds");

@@ -3,26 +3,26 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Duration;
 
 use domain::TokenHash;
 use domain::feed::{InstanceId, Scope};
 use domain::retention::CLEAN_UP_BATCH;
 use parking_lot::Mutex;
 use runtime::background::Background;
-use runtime::fair_pool::{FairPool, Place};
+use runtime::permits_per_key::{KeyPermit, PermitsPerKey};
 use store::Store;
 use telemetry::log_throttle::Throttles;
 use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
+// All of these are for all bot keys together; one key gets a quarter.
 /// Snapshots received at the same time.
-const SNAPSHOTS: usize = 4;
+const SNAPSHOTS: usize = 16;
 /// Bot requests in progress at the same time, not counting heartbeats.
 const REQUESTS: usize = 128;
 /// Heartbeats in progress at the same time.
 const HEARTBEATS: usize = 128;
+
 /// Lookups of uncached keys in the store at the same time.
 const KEY_LOOKUPS: usize = 128;
 
@@ -33,14 +33,14 @@ const AGAIN: u8 = 2;
 
 pub struct Uploads {
     /// Permits for bots' requests. They are separate from other requests, so that slow uploads hold up nobody else.
-    pub permits: FairPool,
+    pub permits: PermitsPerKey,
     /// Permits for heartbeats, so that no other upload can make a bot look down.
-    pub heartbeats: FairPool,
+    pub heartbeats: PermitsPerKey,
     /// Permits for looking up uncached keys, before it is known whose permit a request would use.
     pub key_lookups: Semaphore,
     /// For the log line about instances whose data is ignored.
     pub ignored: Throttles<InstanceId>,
-    snapshots: FairPool,
+    snapshots: PermitsPerKey,
     /// The scopes that each key is sending a snapshot of.
     scopes: Mutex<HashSet<(TokenHash, Scope)>>,
     cleaning: AtomicU8,
@@ -52,7 +52,7 @@ pub struct Uploads {
 pub struct SnapshotPermit {
     uploads: Arc<Uploads>,
     scope: (TokenHash, Scope),
-    _place: Place,
+    _permit: KeyPermit,
 }
 
 impl Drop for SnapshotPermit {
@@ -64,11 +64,11 @@ impl Drop for SnapshotPermit {
 impl Uploads {
     pub fn new(store: Arc<dyn Store>, background: Background) -> Self {
         Self {
-            permits: FairPool::new(REQUESTS),
-            heartbeats: FairPool::new(HEARTBEATS),
+            permits: PermitsPerKey::new(REQUESTS),
+            heartbeats: PermitsPerKey::new(HEARTBEATS),
             key_lookups: Semaphore::new(KEY_LOOKUPS),
             ignored: Throttles::default(),
-            snapshots: FairPool::new(SNAPSHOTS),
+            snapshots: PermitsPerKey::new(SNAPSHOTS),
             scopes: Mutex::default(),
             cleaning: AtomicU8::new(IDLE),
             store,
@@ -76,15 +76,8 @@ impl Uploads {
         }
     }
 
-    /// A permit for a snapshot, unless this key is already sending the same one or all permits are taken. `revoked` is
-    /// cancelled when another key takes it over.
-    pub fn try_acquire(
-        self: &Arc<Self>,
-        scope: Scope,
-        key: TokenHash,
-        now: Duration,
-        revoked: &CancellationToken,
-    ) -> Option<SnapshotPermit> {
+    /// A permit for a snapshot, unless this key is already sending the same one, or there is none left.
+    pub fn try_acquire(self: &Arc<Self>, scope: Scope, key: TokenHash) -> Option<SnapshotPermit> {
         // Per key, so that one key's upload cannot keep others from sending the same shard. At the commit the store decides
         // between them, as it does between replicas.
         let scope = (key, scope);
@@ -92,13 +85,13 @@ impl Uploads {
         if scopes.contains(&scope) {
             return None;
         }
-        let place = self.snapshots.enter(key, now, revoked)?;
+        let permit = self.snapshots.try_acquire(key)?;
         scopes.insert(scope);
-        Some(SnapshotPermit { uploads: Arc::clone(self), scope, _place: place })
+        Some(SnapshotPermit { uploads: Arc::clone(self), scope, _permit: permit })
     }
 
     /// The pools by name, for the metrics.
-    pub fn pools(&self) -> [(&'static str, &FairPool); 3] {
+    pub fn pools(&self) -> [(&'static str, &PermitsPerKey); 3] {
         [("bot", &self.permits), ("heartbeats", &self.heartbeats), ("snapshots", &self.snapshots)]
     }
 

@@ -12,8 +12,7 @@ use domain::saturating;
 use flate2::write::GzDecoder;
 use futures_util::StreamExt;
 use http::{HeaderMap, header};
-use runtime::fair_pool::Place;
-use tokio_util::sync::CancellationToken;
+use runtime::permits_per_key::KeyPermit;
 
 use crate::app::App;
 use crate::http::error::ApiError;
@@ -23,8 +22,6 @@ use crate::http::extract::Bot;
 const LINE_BYTES: usize = 1 << 20;
 /// The task yields to others after this many bytes without waiting.
 const YIELD_AFTER: usize = 256 * 1024;
-/// How long a client should wait before it retries an upload that was ended.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// The longest time spent reading the rest of a refused body.
 const DISCARD_FOR: Duration = Duration::from_secs(30);
 
@@ -61,9 +58,7 @@ impl KeyCheck {
 pub(super) struct Upload {
     chunks: BodyDataStream,
     key_check: Option<KeyCheck>,
-    _place: Option<Place>,
-    /// Cancelled when another key takes over this upload's permit.
-    revoked: CancellationToken,
+    _permit: Option<KeyPermit>,
     /// Data that has arrived but is not decoded yet.
     arrived: Bytes,
     decoder: Option<GzDecoder<Vec<u8>>>,
@@ -98,8 +93,7 @@ impl Upload {
         Ok(Self {
             chunks: body.into_data_stream(),
             key_check: None,
-            _place: None,
-            revoked: CancellationToken::new(),
+            _permit: None,
             arrived: Bytes::new(),
             decoder,
             idle_timeout,
@@ -114,20 +108,9 @@ impl Upload {
         })
     }
 
-    /// Also checks its key regularly.
-    pub(super) fn with_key_check(mut self, check: KeyCheck) -> Self {
-        self.key_check = Some(check);
-        self
-    }
-
-    /// Holds this permit, which another key may take over.
-    pub(super) fn in_place(self, place: Place, revoked: CancellationToken) -> Self {
-        Self { _place: Some(place), revoked, ..self }
-    }
-
-    /// Cancelled when another key takes over this upload's permit.
-    pub(super) fn revoked(&self) -> &CancellationToken {
-        &self.revoked
+    /// Also checks its key regularly, and holds this permit.
+    pub(super) fn of_bot(self, check: KeyCheck, permit: KeyPermit) -> Self {
+        Self { key_check: Some(check), _permit: Some(permit), ..self }
     }
 
     /// The number of the last line returned, starting at 1.
@@ -184,7 +167,7 @@ impl Upload {
                 }
             }
         };
-        let _ = tokio::time::timeout(DISCARD_FOR, self.revoked.run_until_cancelled(discard)).await;
+        let _ = tokio::time::timeout(DISCARD_FOR, discard).await;
     }
 
     fn error_after_last_line(&self, reason: &str) -> ApiError {
@@ -197,12 +180,7 @@ impl Upload {
         self.searched -= self.taken;
         self.taken = 0;
         if self.arrived.is_empty() {
-            let next = tokio::time::timeout(self.idle_timeout, self.chunks.next());
-            let Some(next) = self.revoked.run_until_cancelled(next).await else {
-                let refusal = ApiError::new(ErrorCode::Overloaded).after(RETRY_AFTER);
-                return Err(refusal.because(&"another key took over this upload's slot"));
-            };
-            match next {
+            match tokio::time::timeout(self.idle_timeout, self.chunks.next()).await {
                 Err(_) => {
                     return Err(ApiError::new(ErrorCode::RequestTimeout).because(&"the upload stopped sending data"));
                 }

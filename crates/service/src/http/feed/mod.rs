@@ -19,10 +19,9 @@ use bad_lines::BadLines;
 use body::{KeyCheck, Upload};
 use domain::feed::{self, Event, InstanceId, ShardKey};
 use http::HeaderMap;
-use runtime::fair_pool::{FairPool, Place};
+use runtime::permits_per_key::PermitsPerKey;
 use store::{BatchOutcome, UnownedEvents};
 use telemetry::untrusted::Untrusted;
-use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::error::ApiError;
@@ -219,28 +218,23 @@ async fn read_events(upload: &mut Upload) -> Result<(Vec<Event>, FeedResult), Ap
 #[utoipa::path(get, path = "/bot/state", operation_id = "getBotState", tag = "bot", security(("bot" = [])),
     responses((status = 200, description = "The state", body = StateData), BotRefusals))]
 pub(super) async fn state(State(app): State<Arc<App>>, bot: Bot) -> Result<Success<StateData>, ApiError> {
-    let _place = enter(&app, &bot, &app.uploads.permits, &CancellationToken::new())?;
+    let _permit = app.uploads.permits.try_acquire(bot.hash).ok_or_else(|| feed_overloaded(&app))?;
     let (state, health) = (app.store.feed_state().await?, app.store.health().await?);
     Ok(Success(StateData::new(state, &health, &bot.key, app.clock.now())))
 }
 
-/// The body of a request that has a permit from this pool.
+/// The body of a request that has one of these permits.
 fn upload(
     app: &Arc<App>,
     bot: &Bot,
-    pool: &FairPool,
+    permits: &PermitsPerKey,
     headers: &HeaderMap,
     body: Body,
     bound: u64,
 ) -> Result<Upload, ApiError> {
-    let revoked = CancellationToken::new();
-    let place = enter(app, bot, pool, &revoked)?;
+    let permit = permits.try_acquire(bot.hash).ok_or_else(|| feed_overloaded(app))?;
     let upload = Upload::new(headers, body, bound, app.current.get().feed.idle_timeout)?;
-    Ok(upload.in_place(place, revoked).with_key_check(KeyCheck::new(app, bot)))
-}
-
-fn enter(app: &App, bot: &Bot, pool: &FairPool, revoked: &CancellationToken) -> Result<Place, ApiError> {
-    pool.enter(bot.hash, app.clock.ticks(), revoked).ok_or_else(|| feed_overloaded(app))
+    Ok(upload.of_bot(KeyCheck::new(app, bot), permit))
 }
 
 /// The shard with these numbers, if they are plain decimal digits.

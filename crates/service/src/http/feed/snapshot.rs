@@ -115,15 +115,14 @@ pub(super) async fn receive<K: SnapshotKind>(
     sender: &Sender,
     mut upload: Upload,
 ) -> Result<FeedResult, ApiError> {
-    let busy = || ApiError::new(ErrorCode::SnapshotBusy).after(RETRY_AFTER);
-    let permit =
-        app.uploads.try_acquire(kind.scope(), bot.hash, app.clock.ticks(), upload.revoked()).ok_or_else(busy)?;
+    let Some(permit) = app.uploads.try_acquire(kind.scope(), bot.hash) else {
+        return Err(ApiError::new(ErrorCode::SnapshotBusy).after(RETRY_AFTER));
+    };
     let mut staging = SnapshotStaging::begin(app, kind.scope(), sender.instance(bot), sender.sequence, permit).await?;
     match stage_all(&mut staging, &kind, &mut upload).await {
         Ok(count) => staging.commit(sender.after, count).await,
         Err(refusal) => {
             drop(staging);
-            let refusal = if upload.revoked().is_cancelled() { busy() } else { refusal };
             upload.discard().await;
             Err(refusal)
         }
