@@ -331,30 +331,6 @@ async fn a_user_signs_in_twenty_times_in_ten_minutes_and_then_has_to_wait() {
 }
 
 #[tokio::test]
-async fn a_user_who_takes_consent_back_spends_only_their_own_share_of_the_failure_budget() {
-    // One user's share of it is one refused call; users together may spend three quarters.
-    let app = TestApp::builder().set("[idp]\nfailure_budget = 50").start().await;
-    let calls = || app.sandbox.calls(Endpoint::Guilds);
-    let (member, owner) = (app.user("member").await, app.user("owner").await);
-    for user in [&member, &owner] {
-        assert_eq!(user.get("/guilds").await.status, 200);
-    }
-    app.sandbox.revoke_all("member");
-    app.clock.advance(Duration::from_secs(20));
-    member.call(Method::GET, "/guilds").header("Cache-Control", "no-cache").send().await.refused(401, "token_invalid");
-    let before = calls();
-    let member = app.user("member").await;
-    let held_back = member.get("/guilds").await;
-    assert_eq!((held_back.status, held_back.error().as_str()), (503, "idp_rate_limited"));
-    assert_ne!(held_back.header("retry-after"), "");
-    assert_eq!(calls(), before, "no call is made for this user until the share has come back");
-    let fresh = owner.call(Method::GET, "/guilds").header("Cache-Control", "no-cache").send().await;
-    assert_eq!((fresh.status, fresh.header("age"), calls()), (200, "0", before + 1), "all others go on");
-    app.clock.advance(Duration::from_mins(10));
-    assert_eq!(member.get("/guilds").await.status, 200);
-}
-
-#[tokio::test]
 async fn an_overloaded_service_says_so_while_ready_answers_still_flow() {
     let app = TestApp::builder().set("[limits]\nconcurrent_requests = 1").start().await;
     let member = app.user("member").await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::{ListedGuild, Snowflake, Time, User};
+use domain::{ListedGuild, Time, User};
 use reqwest::{Client, Method, RequestBuilder, Url, redirect};
 use runtime::clock::Clock;
 use runtime::subjects::Subject;
@@ -116,15 +116,15 @@ impl Provider {
 
     /// Exchanges a refresh token for the next grant. It works once, so two refreshes of one user must never run at the same
     /// time.
-    pub async fn refresh(&self, user: Snowflake, refresh: &SecretString) -> Result<Grant, IdpError> {
+    pub async fn refresh(&self, refresh: &SecretString) -> Result<Grant, IdpError> {
         let form = [("grant_type", "refresh_token"), ("refresh_token", refresh.expose_secret())];
-        self.grant(Caller::User(user), &form).await
+        self.grant(Caller::User, &form).await
     }
 
     /// Ends every grant of the token's user.
-    pub async fn revoke(&self, user: Snowflake, token: &SecretString) -> Result<(), IdpError> {
+    pub async fn revoke(&self, token: &SecretString) -> Result<(), IdpError> {
         let request = self.post("/oauth2/token/revoke", &[("token", token.expose_secret())]);
-        self.call(Endpoint::Revoke, Caller::User(user), request, |_| Ok(())).await
+        self.call(Endpoint::Revoke, Caller::User, request, |_| Ok(())).await
     }
 
     /// Who the access token of a sign-in from this network belongs to.
@@ -133,9 +133,9 @@ impl Provider {
     }
 
     /// The guilds of the access token's user. Guilds that cannot be parsed are skipped.
-    pub async fn guilds(&self, user: Snowflake, access: &SecretString) -> Result<Vec<ListedGuild>, IdpError> {
+    pub async fn guilds(&self, access: &SecretString) -> Result<Vec<ListedGuild>, IdpError> {
         let request = self.get("/users/@me/guilds", access);
-        let (guilds, skipped) = self.call(Endpoint::Guilds, Caller::User(user), request, wire::guilds).await?;
+        let (guilds, skipped) = self.call(Endpoint::Guilds, Caller::User, request, wire::guilds).await?;
         if skipped > 0 {
             tracing::warn!(
                 skipped,

@@ -2,11 +2,12 @@
 //! the budget no more calls are made until the oldest refusals are ten minutes old.
 //!
 //! Strangers who sign in and users who have signed in may each spend three quarters of it, so neither can use up what the
-//! others need.
+//! others need. Networks whose sign-ins caused refusals are stopped at a quarter, so that one of them does not lock the others
+//! out.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use domain::Snowflake;
 use domain::saturating;
 use runtime::subjects::Subject;
 use telemetry::log_throttle::Throttle;
@@ -14,15 +15,15 @@ use telemetry::log_throttle::Throttle;
 /// The budget covers 60 slots of 10 s: the provider's own ten minutes.
 const SLOTS: usize = 60;
 const SLOT: Duration = Duration::from_secs(10);
-pub(super) const WINDOW: Duration = Duration::from_mins(10);
+const WINDOW: Duration = Duration::from_mins(10);
 
 /// Who a call is made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
     /// Someone who signs in and isn't known yet, from this network; `None` if it is exempt from limits.
     SignIn(Option<Subject>),
     /// A user who has signed in: refreshes, lists, revocations.
-    User(Snowflake),
+    User,
 }
 
 /// The part of the budget that a call may spend.
@@ -43,6 +44,8 @@ pub(super) struct FailureBudget {
     refused: [Refused; SLOTS],
     /// The number of the newest slot since the clock started.
     newest: u64,
+    /// The networks whose sign-ins were refused in the last ten minutes, and when each last was.
+    refused_networks: HashMap<Subject, Duration>,
     /// For the log lines, which strangers can cause.
     sign_ins_held_back: Throttle,
     sign_ins_stopped: Throttle,
@@ -61,6 +64,7 @@ impl FailureBudget {
             limit: limit.max(1),
             refused: [Refused::default(); SLOTS],
             newest: 0,
+            refused_networks: HashMap::new(),
             sign_ins_held_back: Throttle::default(),
             sign_ins_stopped: Throttle::default(),
         }
@@ -77,12 +81,27 @@ impl FailureBudget {
         self.limit.saturating_sub(saturating::to_u32(spent))
     }
 
+    /// Whether a sign-in from this network caused a refusal in the last ten minutes.
+    pub(super) fn has_refused(&self, network: Subject, now: Duration) -> bool {
+        self.refused_networks.get(&network).is_some_and(|last| now.saturating_sub(*last) < WINDOW)
+    }
+
+    /// Counts a refused call, and holds it against the network that it was made for.
+    pub(super) fn refuse(&mut self, now: Duration, caller: Caller) {
+        if let Caller::SignIn(Some(network)) = caller {
+            self.refused_networks.retain(|_, last| now.saturating_sub(*last) < WINDOW);
+            self.refused_networks.insert(network, now);
+        }
+        self.spend(now, caller);
+    }
+
+    /// Counts a refused call.
     pub(super) fn spend(&mut self, now: Duration, caller: Caller) {
         self.advance_to(now);
         let slot = &mut self.refused[index(self.newest)];
         let spent = match caller {
             Caller::SignIn(_) => &mut slot.sign_ins,
-            Caller::User(_) => &mut slot.users,
+            Caller::User => &mut slot.users,
         };
         *spent = spent.saturating_add(1);
         if self.wait(now, Part::NewNetworks).is_some() {
@@ -121,13 +140,6 @@ impl FailureBudget {
             Part::RefusedNetworks => u64::from(self.limit) / 4,
         };
         share.max(1)
-    }
-
-    /// How many more refused calls sign-ins from networks that caused some may cause now.
-    pub(super) fn left_for_refused_networks(&mut self, now: Duration) -> u32 {
-        self.advance_to(now);
-        let spent: u64 = self.refused.iter().map(|slot| u64::from(slot.sign_ins)).sum();
-        saturating::to_u32(self.share(Part::RefusedNetworks).saturating_sub(spent))
     }
 
     /// How long until fewer than `limit` of what is counted are left; `None` if there already are.

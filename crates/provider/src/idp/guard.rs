@@ -1,31 +1,18 @@
 //! The protection around the provider: a circuit breaker per endpoint, backoff after a 429, and a failure budget.
 //!
-//! The budget is shared fairly: one user's calls may spend a small share of it, all users' calls together three quarters, and
-//! all sign-ins together three quarters, so that accounts that provoke refusals stop no sign-in, and strangers stop no user's
-//! lists. Among sign-ins, networks that caused refusals are stopped at a quarter, so that one of them does not lock the others
-//! out.
-//!
 //! Pure bookkeeping: it reads nothing but the clock, and every number in it is bounded.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use domain::Time;
 use parking_lot::Mutex;
 use runtime::clock::Clock;
-use runtime::rate_limit::RateLimit;
-use runtime::subjects::Subject;
 use telemetry::log_throttle::Throttle;
 use telemetry::metrics::{CounterGrid, Histogram, Label, ProviderOutcome};
 
 use super::circuit_breaker::CircuitBreaker;
-use super::failure_budget::{Caller, FailureBudget, Part, WINDOW};
+use super::failure_budget::{Caller, FailureBudget, Part};
 use super::{Endpoint, IdpError, IdpErrorKind};
-
-/// How long to wait while other sign-ins from the same network are running and may spend what is left for it.
-const SIGN_INS_PENDING: Duration = Duration::from_secs(1);
-/// One user's calls may spend one in this many parts of the budget.
-const SHARES: u32 = 50;
 
 /// The outcome of a call, as far as the protection is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +50,6 @@ impl From<CallOutcome> for ProviderOutcome {
 pub(super) struct Guard {
     clock: Clock,
     state: Mutex<GuardState>,
-    /// What each user has spent of the budget, and which networks have spent some; a fixed-size table.
-    shares: RateLimit,
     metrics: ProviderMetrics,
 }
 
@@ -103,9 +88,6 @@ struct GuardState {
     /// Until when each endpoint is rate-limited.
     limited_until: [Duration; Endpoint::COUNT],
     budget: FailureBudget,
-    /// Running calls for sign-ins, by network; as many as there are calls. Each may turn out to be refused, so a network with
-    /// one of them counts as refused: many at the same time must not all pass as the first of their network.
-    signing_in: HashMap<Subject, u32>,
     last_call: Option<(Endpoint, ProviderOutcome, Time)>,
     credentials_refused: bool,
     /// For the log line about rate-limited calls.
@@ -114,14 +96,12 @@ struct GuardState {
 
 impl Guard {
     pub(super) fn new(clock: Clock, failure_budget: u32) -> Self {
-        let shares = RateLimit::per_span((failure_budget / SHARES).max(1), WINDOW);
-        Self { clock, state: Mutex::new(GuardState::new(failure_budget)), shares, metrics: ProviderMetrics::default() }
+        Self { clock, state: Mutex::new(GuardState::new(failure_budget)), metrics: ProviderMetrics::default() }
     }
 
     pub(super) fn reset(&self) {
         let mut state = self.state.lock();
         *state = GuardState::new(state.budget.limit());
-        self.shares.reset();
     }
 
     pub(super) fn metrics(&self) -> &ProviderMetrics {
@@ -168,27 +148,16 @@ impl Guard {
     ) -> Result<CallPermit<'_>, (IdpError, ProviderOutcome)> {
         let now = self.clock.ticks();
         let mut state = self.state.lock();
-        let share = self.shares.look(self.shares.subject(&caller), now);
-        let part = match (caller, share) {
-            // A refresh is always allowed: it finds out that consent was withdrawn, and the provider does not count that
-            // against us.
-            (Caller::User(_), Err(wait)) if !endpoint.is_ours() => {
-                let why = "this user's share of the failure budget is used up";
-                return Err((back_off(wait, endpoint, why), ProviderOutcome::BudgetSpent));
+        let part = match caller {
+            Caller::User => Part::Users,
+            // At the user endpoint, the code is used up, and only a valid one gets that far.
+            Caller::SignIn(Some(network)) if endpoint != Endpoint::User && state.budget.has_refused(network, now) => {
+                Part::RefusedNetworks
             }
-            (Caller::User(_), _) => Part::Users,
-            // By then the code is used up, and only a valid one gets that far.
-            (Caller::SignIn(_), _) if endpoint == Endpoint::User => Part::NewNetworks,
-            (Caller::SignIn(None), _) => Part::NewNetworks,
-            (Caller::SignIn(Some(network)), Ok(())) if !state.signing_in.contains_key(&network) => Part::NewNetworks,
-            (Caller::SignIn(Some(_)), _) => Part::RefusedNetworks,
+            Caller::SignIn(_) => Part::NewNetworks,
         };
-        if let Some(wait) = state.wait(now, part) {
-            let why = "the failure budget is used up";
-            // A network without a refusal only waits for its own running sign-ins.
-            let is_pending = part == Part::RefusedNetworks && share.is_ok();
-            let wait = if is_pending { SIGN_INS_PENDING } else { wait };
-            return Err((back_off(wait, endpoint, why), ProviderOutcome::BudgetSpent));
+        if let Some(wait) = state.budget.wait(now, part) {
+            return Err((back_off(wait, endpoint, "the failure budget is used up"), ProviderOutcome::BudgetSpent));
         }
         let limited = state.limited_until[endpoint as usize].saturating_sub(now);
         if !limited.is_zero() {
@@ -197,26 +166,12 @@ impl Guard {
         let probe = state.breakers[endpoint as usize]
             .enter(now)
             .map_err(|wait| (circuit_open(endpoint, wait), ProviderOutcome::CircuitOpen))?;
-        if let Caller::SignIn(Some(network)) = caller {
-            *state.signing_in.entry(network).or_default() += 1;
-        }
         Ok(CallPermit { guard: self, endpoint, caller, probe, began: now, limit, settled: false })
     }
 
     fn settle(&self, permit: &CallPermit<'_>, outcome: CallOutcome) {
         let &CallPermit { endpoint, caller, probe, .. } = permit;
         let now = self.clock.ticks();
-        let spender = self.shares.subject(&caller);
-        match (caller, outcome) {
-            (_, CallOutcome::Healthy | CallOutcome::Failed) => {}
-            // Counted even if it is too much: whether one more is allowed is decided before the next call.
-            (Caller::User(_), _) => drop(self.shares.owe(spender, now)),
-            (Caller::SignIn(Some(_)), CallOutcome::Denied | CallOutcome::Blocked) => {
-                self.shares.exhaust(spender, now, WINDOW);
-            }
-            // A 429 is about us, not about the network that got it.
-            (Caller::SignIn(_), _) => {}
-        }
         let mut state = self.state.lock();
         self.note_end(&mut state, permit, now, ProviderOutcome::from(outcome));
         match outcome {
@@ -225,11 +180,12 @@ impl Guard {
             // A stranger chooses what is sent to the token endpoint. If an edge server refuses that, the circuit must not open
             // for everyone; the budget still limits it.
             CallOutcome::Blocked if endpoint != Endpoint::Token => {
-                state.budget.spend(now, caller);
+                state.budget.refuse(now, caller);
                 return state.fail(endpoint, probe, now);
             }
-            CallOutcome::Blocked | CallOutcome::Denied => state.budget.spend(now, caller),
+            CallOutcome::Blocked | CallOutcome::Denied => state.budget.refuse(now, caller),
             CallOutcome::Limited { span, global } => {
+                // A 429 is about us, not about the network that got it.
                 state.budget.spend(now, caller);
                 state.limit(endpoint, now, span, global);
             }
@@ -269,28 +225,9 @@ impl GuardState {
             breakers: [CircuitBreaker::new(); Endpoint::COUNT],
             limited_until: [Duration::ZERO; Endpoint::COUNT],
             budget: FailureBudget::new(failure_budget),
-            signing_in: HashMap::new(),
             last_call: None,
             credentials_refused: false,
             limits: Throttle::default(),
-        }
-    }
-
-    /// How long until a call may spend this part of the budget; `None` if it may be made now.
-    fn wait(&mut self, now: Duration, part: Part) -> Option<Duration> {
-        let pending: u32 = self.signing_in.values().sum();
-        let is_taken = part == Part::RefusedNetworks && self.budget.left_for_refused_networks(now) <= pending;
-        self.budget.wait(now, part).or(is_taken.then_some(SIGN_INS_PENDING))
-    }
-
-    fn end_sign_in(&mut self, network: Subject) {
-        // None if everything was forgotten in the meantime.
-        let left = self.signing_in.get_mut(&network).map(|calls| {
-            *calls -= 1;
-            *calls
-        });
-        if left == Some(0) {
-            self.signing_in.remove(&network);
         }
     }
 
@@ -369,9 +306,6 @@ impl Drop for CallPermit<'_> {
     fn drop(&mut self) {
         if !self.settled {
             self.guard.abandon(self);
-        }
-        if let Caller::SignIn(Some(network)) = self.caller {
-            self.guard.state.lock().end_sign_in(network);
         }
     }
 }

@@ -32,11 +32,11 @@ async fn no_level_of_logging_shows_a_secret() {
     let world = world();
     let grant = world.exchange(&world.sandbox.issue_code("owner")).await.unwrap();
     world.provider.user(Some(network()), &grant.access_token).await.unwrap();
-    world.provider.guilds(somebody(), &grant.access_token).await.unwrap();
-    world.provider.refresh(somebody(), &grant.refresh_token).await.unwrap();
+    world.provider.guilds(&grant.access_token).await.unwrap();
+    world.provider.refresh(&grant.refresh_token).await.unwrap();
     world.meets(Fault::InvalidClient).await;
     world.meets(Fault::Refuse).await;
-    world.provider.revoke(somebody(), &grant.access_token).await.unwrap();
+    world.provider.revoke(&grant.access_token).await.unwrap();
     world.provider.user(Some(network()), &grant.access_token).await.unwrap_err();
     drop(guard);
 

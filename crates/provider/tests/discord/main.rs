@@ -24,10 +24,6 @@ fn network() -> Subject {
     Subject::network_of([192, 0, 2, 1].into())
 }
 
-fn somebody() -> Snowflake {
-    Snowflake::new(80_351_110_224_678_912).unwrap()
-}
-
 struct World {
     sandbox: Arc<Sandbox>,
     provider: Provider,
@@ -99,24 +95,21 @@ async fn a_sign_in_from_code_to_revocation() {
         (people::id(people::OWNER), "Marlow Quay", "marlow.quay")
     );
     assert!(user.avatar.stored().starts_with("https://cdn.discordapp.com/embed/avatars/"));
-    let guilds = world.provider.guilds(somebody(), &grant.access_token).await.unwrap();
+    let guilds = world.provider.guilds(&grant.access_token).await.unwrap();
     assert_eq!(guilds.len(), 4);
     assert_eq!(guilds[0].id, people::id(people::HARBOUR.id));
     assert_eq!(guilds[0].permissions & 0x28, 0x28);
 
-    let next = world.provider.refresh(somebody(), &grant.refresh_token).await.unwrap();
-    assert_eq!(
-        world.provider.refresh(somebody(), &grant.refresh_token).await.unwrap_err().kind,
-        IdpErrorKind::Rejected
-    );
+    let next = world.provider.refresh(&grant.refresh_token).await.unwrap();
+    assert_eq!(world.provider.refresh(&grant.refresh_token).await.unwrap_err().kind, IdpErrorKind::Rejected);
     world.provider.user(Some(network()), &next.access_token).await.unwrap();
 
-    world.provider.revoke(somebody(), &next.refresh_token).await.unwrap();
+    world.provider.revoke(&next.refresh_token).await.unwrap();
     assert_eq!(
         world.provider.user(Some(network()), &next.access_token).await.unwrap_err().kind,
         IdpErrorKind::Unauthorized
     );
-    assert_eq!(world.provider.refresh(somebody(), &next.refresh_token).await.unwrap_err().kind, IdpErrorKind::Rejected);
+    assert_eq!(world.provider.refresh(&next.refresh_token).await.unwrap_err().kind, IdpErrorKind::Rejected);
     assert_eq!(
         [Endpoint::Token, Endpoint::User, Endpoint::Guilds, Endpoint::Revoke].map(|at| world.sandbox.calls(at)),
         [4, 3, 1, 1]
@@ -171,7 +164,7 @@ async fn silence_is_a_timeout_that_may_have_used_the_code() {
     assert_eq!(world.meets(Fault::Hang).await, (IdpErrorKind::Timeout, true));
     assert_eq!(world.exchange("slow").await.unwrap_err().kind, IdpErrorKind::Timeout);
     world.sandbox.fail(Endpoint::Guilds, Fault::Hang);
-    assert_eq!(world.provider.guilds(somebody(), &"any".into()).await.unwrap_err().kind, IdpErrorKind::Timeout);
+    assert_eq!(world.provider.guilds(&"any".into()).await.unwrap_err().kind, IdpErrorKind::Timeout);
 }
 
 #[tokio::test]
@@ -204,10 +197,7 @@ async fn bearer_answers_have_their_meaning() {
         world.provider.user(Some(network()), &"unknown".into()).await.unwrap_err().kind,
         IdpErrorKind::Unauthorized
     );
-    assert_eq!(
-        world.provider.guilds(somebody(), &"not\r\na: header".into()).await.unwrap_err().kind,
-        IdpErrorKind::Unavailable
-    );
+    assert_eq!(world.provider.guilds(&"not\r\na: header".into()).await.unwrap_err().kind, IdpErrorKind::Unavailable);
     for (fault, kind) in [
         (Fault::Unauthorized, IdpErrorKind::Unauthorized),
         (status(403, r#"{"message":"Missing Access","code":50001}"#), IdpErrorKind::Refused),
@@ -223,9 +213,9 @@ async fn bearer_answers_have_their_meaning() {
             world.sandbox.fail_times(endpoint, fault.clone(), 1);
         }
         assert_eq!(world.provider.user(Some(network()), &access).await.unwrap_err().kind, kind, "{fault:?}");
-        assert_eq!(world.provider.guilds(somebody(), &access).await.unwrap_err().kind, kind, "{fault:?}");
+        assert_eq!(world.provider.guilds(&access).await.unwrap_err().kind, kind, "{fault:?}");
     }
-    world.provider.guilds(somebody(), &access).await.expect("one user's limit holds nobody else");
+    world.provider.guilds(&access).await.expect("one user's limit holds nobody else");
     world.clock.advance(Duration::from_hours(7 * 24));
     assert_eq!(
         world.provider.user(Some(network()), &access).await.unwrap_err().kind,
@@ -239,7 +229,7 @@ async fn one_broken_guild_is_left_out() {
     let world = world();
     let body = r#"[{"id":"broken"},{"id":"871203344918732833","permissions":"32","owner":true}]"#;
     world.sandbox.fail(Endpoint::Guilds, status(200, body));
-    let guilds = world.provider.guilds(somebody(), &"any".into()).await.unwrap();
+    let guilds = world.provider.guilds(&"any".into()).await.unwrap();
     assert_eq!(
         guilds,
         [ListedGuild { id: people::id(people::HARBOUR.id), permissions: 32, name: String::new(), icon: None }]
@@ -319,7 +309,7 @@ async fn the_budget_ends_all_calls() {
         let network = Some(Subject::network_of([198, 51, network, 1].into()));
         assert_eq!(world.provider.user(network, &gone).await.unwrap_err().kind, IdpErrorKind::Unauthorized);
     }
-    assert_eq!(world.provider.guilds(somebody(), &gone).await.unwrap_err().kind, IdpErrorKind::Unauthorized);
+    assert_eq!(world.provider.guilds(&gone).await.unwrap_err().kind, IdpErrorKind::Unauthorized);
     let error = world.exchange("owner").await.unwrap_err();
     assert_eq!((error.kind, error.code_spent), (IdpErrorKind::BackingOff(Duration::from_mins(10)), false));
     assert_eq!(world.sandbox.calls(Endpoint::Token), 0);
@@ -352,7 +342,7 @@ fn a_code_is_made_of_what_the_providers_codes_are_made_of() {
 #[tokio::test]
 async fn wrong_credentials_are_our_fault() {
     let world = world_with(|options| options.client_secret = "another".into());
-    for result in [world.exchange("owner").await.map(|_| ()), world.provider.revoke(somebody(), &"any".into()).await] {
+    for result in [world.exchange("owner").await.map(|_| ()), world.provider.revoke(&"any".into()).await] {
         let error = result.unwrap_err();
         assert_eq!((error.kind, error.code_spent), (IdpErrorKind::Misconfigured, false));
         assert!(!error.to_string().contains("another"));

@@ -73,7 +73,7 @@ impl Grants {
             Lease::Replaced => return Ok(GrantState::Replaced),
             Lease::Busy => return Err(unavailable("another refresh of the grant is still running").into()),
         }
-        let grant = match provider.refresh(user, &old.grant.refresh_token).await {
+        let grant = match provider.refresh(&old.grant.refresh_token).await {
             Ok(grant) => grant,
             Err(IdpError { kind: IdpErrorKind::Rejected, .. }) => return Ok(GrantState::Gone(old.version)),
             Err(error) => return Err(error.into()),

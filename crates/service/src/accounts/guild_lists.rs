@@ -281,7 +281,7 @@ impl Fetcher {
                 GrantState::Replaced => return Ok(Fetched::GrantReplaced),
             };
             let CurrentGrant { grant, version, is_refreshed } = &current;
-            match self.sources.provider.guilds(user, &grant.access_token).await {
+            match self.sources.provider.guilds(&grant.access_token).await {
                 Err(IdpError { kind: IdpErrorKind::Unauthorized, .. }) if *is_refreshed => {
                     return Ok(Fetched::GrantGone(*version));
                 }

@@ -77,7 +77,7 @@ impl Accounts {
     async fn revoke(&self, revocation: &Revocation) -> RevocationEnd {
         let Revocation { user, grant, tries, .. } = revocation;
         let sent = match self.sources.vault.open(*user, grant) {
-            Ok(grant) => self.sources.provider.revoke(*user, &grant.refresh_token).await,
+            Ok(grant) => self.sources.provider.revoke(&grant.refresh_token).await,
             Err(error) => {
                 warn!(%user, %error, "a grant waiting to be revoked cannot be decrypted; it will expire at the provider on \
                 its own");
