@@ -223,10 +223,6 @@ impl Marking<'_> {
         }
     }
 
-    pub fn mark(&self) -> Mark {
-        self.mark
-    }
-
     /// Whether what was read under this mark is still fresh.
     pub fn is_fresh(&self) -> bool {
         !self.freshness.is_suspended() && self.freshness.mark_of(&self.slots) == self.mark

@@ -165,6 +165,8 @@ pub trait Store: Upkeep + HistoryStore + StoreWatch {
     async fn without_bot(&self, guilds: Vec<Snowflake>) -> Result<Vec<Snowflake>>;
     /// Draws feedback with the numbers that `seed` produces.
     async fn sample_feedback(&self, seed: u64) -> Result<Sample>;
+    /// The positive feedback by slot, without the entries from this slot on.
+    async fn feedback_before(&self, slot: u64) -> Result<Sample>;
     async fn team(&self) -> Result<Roster>;
     async fn health(&self) -> Result<Health>;
     /// Totals. While a sweep looks for guilds that a resharding has hidden, guilds and members are the totals from before it

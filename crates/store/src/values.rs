@@ -85,11 +85,11 @@ pub struct BotKey {
     pub revoked: Option<Time>,
 }
 
-/// A random draw of positive feedback.
+/// Some of the positive feedback.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     /// How many positive entries there are.
     pub count: u64,
-    /// The drawn ones with their slots (`0..count`), in the order drawn.
+    /// The entries with their slots (`0..count`): in the order drawn, or by slot.
     pub entries: Vec<(u64, Feedback)>,
 }

@@ -126,14 +126,6 @@ impl<T> CacheSlot<T> {
         cached
     }
 
-    /// The value cached with the mark of this read; a new one if there is none.
-    pub(super) fn get_or_insert(&self, read: CacheRead<'_>, value: impl FnOnce() -> T) -> Arc<Cached<T>> {
-        match self.cached.load_full() {
-            Some(cached) if cached.mark == read.marking.mark() => cached,
-            _ => self.insert(read, value()),
-        }
-    }
-
     /// The stale value if it passes `check`, because the store cannot be read now; otherwise the store's error.
     pub(super) fn or_stale<R>(&self, error: StoreError, check: impl FnOnce(Arc<Cached<T>>) -> Option<R>) -> Result<R> {
         // A store that answers with an error is reachable, so its error is passed on.

@@ -19,14 +19,25 @@ use crate::totals_change::TotalsChange;
 use crate::{Sample, Topic};
 
 pub(super) async fn sample(db: &impl GenericClient, seed: u64) -> Sql<Sample> {
+    read_slots(db, |count| {
+        let random = Random::seeded(seed);
+        draw(count, || random.number()).to_vec()
+    })
+    .await
+}
+
+pub(super) async fn before(db: &impl GenericClient, slot: u64) -> Sql<Sample> {
+    read_slots(db, |count| (0..count.min(slot)).collect()).await
+}
+
+/// The entries in the slots that are chosen when it is known how many there are.
+async fn read_slots(db: &impl GenericClient, choose: impl Fn(u64) -> Vec<u64>) -> Sql<Sample> {
     let statement = db.prepare_cached("SELECT max(slot) FROM feedback WHERE slot IS NOT NULL").await?;
     let last: Option<i64> = db.query_one(&statement, &[]).await?.try_get(0)?;
     let mut count = slots::count(last.map(unsigned));
     loop {
-        let random = Random::seeded(seed);
-        let slots = draw(count, || random.number());
-        let (still, entries) = of_slots(db, &slots).await?;
-        // The draw belongs to the count; if that has changed, draw again.
+        let (still, entries) = of_slots(db, &choose(count)).await?;
+        // The choice belongs to the count; if that has changed, choose again.
         if still == count {
             return Ok(Sample { count, entries });
         }

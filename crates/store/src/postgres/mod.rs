@@ -302,6 +302,10 @@ impl Store for Postgres {
         read!(self, seed, |db, seed| feedback::sample(db, *seed))
     }
 
+    async fn feedback_before(&self, slot: u64) -> Result<Sample> {
+        read!(self, slot, |db, slot| feedback::before(db, *slot))
+    }
+
     async fn team(&self) -> Result<Roster> {
         read!(self, (), |db, ()| team::roster(db))
     }

@@ -21,9 +21,18 @@ pub(super) const BY_SLOT: &str = "SELECT id, feedback, rating, timestamp,
 pub(super) fn sample(connection: &Connection, seed: u64) -> rusqlite::Result<Sample> {
     let count = slots::count(last_slot(connection)?);
     let random = Random::seeded(seed);
+    of_slots(connection, count, draw(count, || random.number()).iter().copied())
+}
+
+pub(super) fn before(connection: &Connection, slot: u64) -> rusqlite::Result<Sample> {
+    let count = slots::count(last_slot(connection)?);
+    of_slots(connection, count, 0..count.min(slot))
+}
+
+fn of_slots(connection: &Connection, count: u64, slots: impl Iterator<Item = u64>) -> rusqlite::Result<Sample> {
     let mut statement = connection.prepare_cached(BY_SLOT)?;
     let mut entries = Vec::new();
-    for &slot in draw(count, || random.number()).iter() {
+    for slot in slots {
         match statement.query_row([integer(slot)], read).optional() {
             Ok(Some(entry)) => entries.push((slot, entry)),
             Ok(None) => warn_broken!(slot, "no feedback entry has this slot"),

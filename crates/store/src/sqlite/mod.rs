@@ -232,6 +232,10 @@ impl Store for Sqlite {
         self.readers.read(move |connection| feedback::sample(connection, seed)).await
     }
 
+    async fn feedback_before(&self, slot: u64) -> Result<Sample> {
+        self.readers.read(move |connection| feedback::before(connection, slot)).await
+    }
+
     async fn team(&self) -> Result<Roster> {
         self.readers.read(team::roster).await
     }

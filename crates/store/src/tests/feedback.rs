@@ -34,6 +34,11 @@ async fn feedback_is_drawn_among_the_positive(fixture: Fixture) {
         assert_eq!(*drawn, entry(&drawn.id, 4, 1));
     }
     assert_ne!(first, fixture.store.sample_feedback(2).await.unwrap());
+    for (slot, expected) in [(0, ""), (3, "abc"), (7, "abcdefg"), (u64::MAX, "abcdefg")] {
+        let before = fixture.store.feedback_before(slot).await.unwrap();
+        assert_eq!(before.entries.iter().map(|(_, stored)| stored.id.as_str()).collect::<String>(), expected);
+        assert!(before.count == 7 && before.entries.iter().map(|(slot, _)| *slot).eq(0..expected.len() as u64));
+    }
     assert_eq!(fixture.apply(&topics, vec![Change::FeedbackGone("a".to_owned())]).await, topics);
     assert!(fixture.apply(&topics, vec![Change::FeedbackGone("a".to_owned())]).await.is_empty());
     assert_eq!(fixture.store.sample_feedback(1).await.unwrap().count, 6);
