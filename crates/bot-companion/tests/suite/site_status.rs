@@ -259,33 +259,19 @@ async fn pages_made_again(app: &TestApp, work: impl AsyncFn() -> u64) -> u64 {
 }
 
 #[tokio::test]
-async fn lookups_of_many_servers_share_one_rendering() {
+async fn a_lookup_is_a_small_page_however_many_shards_there_are() {
     let app = TestApp::start().await;
-    assert_eq!(app.bot("lantern").await.beats(START.seconds(), 50).await.status, 200);
-    let made = pages_made_again(&app, async || {
-        let plain = status(&app).await;
-        let rendered = app.app.site.rendered.renderings();
-        let mut tags = std::collections::HashSet::new();
-        for number in 1..=50_u64 {
-            let path = format!("/site/status?server={}", number << 22);
-            let page = page(&app.anon(), &path).await;
-            let (before, rest) = page.split_once(&format!(" value=\"{}\"", number << 22)).unwrap();
-            assert!(before.ends_with("<input type=\"text\" id=\"server-id\" name=\"server\""), "{before}");
-            let (between, rest) = rest.split_once("<div class=\"lookup-answer\" role=\"status\">").unwrap();
-            let (answer, after) = rest.split_once("</div></div>").unwrap();
-            assert!(answer.contains(&format!("is on shard {}.", number % 50)), "{answer}");
-            assert_eq!([before, between, after].concat(), plain, "nothing else differs");
-
-            let zipped = app.anon().call(Method::GET, &path).header("Accept-Encoding", "gzip").send().await;
-            assert_eq!((zipped.header("content-encoding"), zipped.decompressed()), ("gzip", page));
-            let tag = zipped.header("etag").to_owned();
-            let again = app.anon().call(Method::GET, &path).header("Accept-Encoding", "gzip");
-            assert_eq!(again.header("If-None-Match", &tag).send().await.status, 304);
-            assert!(tags.insert(tag), "another server has another tag");
-        }
-        rendered
-    });
-    assert_eq!(made.await, 0, "150 answers are made of the page that was there");
+    assert_eq!(app.bot("lantern").await.beats(START.seconds(), 6_000).await.status, 200);
+    assert!(status(&app).await.len() > 200_000);
+    let path = format!("/site/status?server={}", 5_999_u64 << 22);
+    let page = page(&app.anon(), &path).await;
+    assert!(page.len() < 10_000, "{} bytes", page.len());
+    assert!(page.contains(&format!(" value=\"{}\"", 5_999_u64 << 22)) && page.contains("is on shard 5999."), "{page}");
+    assert!(page.contains("<a href=\"/site/status\">Details and history</a>"), "{page}");
+    let ask = || app.anon().call(Method::GET, &path).header("Accept-Encoding", "gzip");
+    let zipped = ask().send().await;
+    assert_eq!((zipped.header("content-encoding"), zipped.decompressed()), ("gzip", page));
+    assert_eq!(ask().header("If-None-Match", zipped.header("etag")).send().await.status, 304);
 }
 
 #[tokio::test]

@@ -5,7 +5,6 @@ use http::{HeaderMap, HeaderValue, header};
 
 use super::hot_request::{self, HotHeaders};
 use crate::views::compressible::CompressibleBody;
-use crate::views::spliced::SplicedBody;
 
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
 const ACCEPT_ENCODING: HeaderValue = HeaderValue::from_static("accept-encoding");
@@ -59,21 +58,6 @@ pub(super) async fn encode(body: &CompressibleBody, asked: &HeaderMap) -> Encode
     let compress = move || EncodedBody::gzip_or_plain(&shared, shared.compress());
     // If the task panics or the runtime no longer accepts it, the body stays uncompressed.
     tokio::task::spawn_blocking(compress).await.unwrap_or_else(|_| EncodedBody::plain(body))
-}
-
-/// The body with these texts inserted, in the encoding that the client accepts.
-pub(super) async fn splice(body: &SplicedBody, texts: &[&str], asked: &HeaderMap) -> EncodedBody {
-    let mut gzip = None;
-    if accepts_gzip(asked) {
-        if !body.is_compressed() {
-            let shared = body.clone();
-            // As above.
-            let _ = tokio::task::spawn_blocking(move || shared.compress()).await;
-        }
-        gzip = body.gzip_with(texts);
-    }
-    let is_gzip = gzip.is_some();
-    EncodedBody { bytes: gzip.unwrap_or_else(|| body.with(texts)), is_gzip }
 }
 
 fn accepts_gzip(asked: &HeaderMap) -> bool {

@@ -8,11 +8,24 @@ use super::encoding::{self, EncodedBody};
 use super::hot_request::{self, HotHeaders};
 use super::hot_response::{HotBody, HotEncoding};
 use super::respond::encoded_json;
-use crate::views::tagged::{EntityTags, TaggedBody};
+use crate::views::tagged::TaggedBody;
 
 /// The response, or a 304 if the client's copy is still valid; `caching` is its `Cache-Control`.
 pub(super) async fn respond(cached: &TaggedBody, caching: HeaderValue, asked: &HeaderMap) -> Response<Full<Bytes>> {
-    respond_encoded(encoding::encode(&cached.body, asked).await, &cached.tags, caching, asked)
+    let body = encoding::encode(&cached.body, asked).await;
+    let etag = cached.tags.of(body.is_gzip);
+    let unchanged = asked.get_all(header::IF_NONE_MATCH).iter().any(|known| matches_etag(known.as_bytes(), etag));
+    let mut response = encoded_json(body);
+    if unchanged {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        *response.body_mut() = Full::default();
+        // They describe a body, and there is none.
+        response.headers_mut().remove(header::CONTENT_TYPE);
+        response.headers_mut().remove(header::CONTENT_ENCODING);
+    }
+    response.headers_mut().insert(header::CACHE_CONTROL, caching);
+    response.headers_mut().insert(header::ETAG, etag.clone());
+    response
 }
 
 /// The same for a body that is not JSON.
@@ -37,28 +50,6 @@ pub(super) fn try_respond(cached: &TaggedBody, caching: &'static str, asked: &Ho
     let status = if is_unchanged { StatusCode::NOT_MODIFIED } else { StatusCode::OK };
     let encoding = if is_gzip { HotEncoding::Gzip } else { HotEncoding::Plain };
     Some(HotBody { encoding, caching, etag: Some(etag.clone()), status, ..HotBody::fixed(bytes) })
-}
-
-/// The same for a body that is already encoded.
-pub(super) fn respond_encoded(
-    body: EncodedBody,
-    tags: &EntityTags,
-    caching: HeaderValue,
-    asked: &HeaderMap,
-) -> Response<Full<Bytes>> {
-    let etag = tags.of(body.is_gzip);
-    let unchanged = asked.get_all(header::IF_NONE_MATCH).iter().any(|known| matches_etag(known.as_bytes(), etag));
-    let mut response = encoded_json(body);
-    if unchanged {
-        *response.status_mut() = StatusCode::NOT_MODIFIED;
-        *response.body_mut() = Full::default();
-        // They describe a body, and there is none.
-        response.headers_mut().remove(header::CONTENT_TYPE);
-        response.headers_mut().remove(header::CONTENT_ENCODING);
-    }
-    response.headers_mut().insert(header::CACHE_CONTROL, caching);
-    response.headers_mut().insert(header::ETAG, etag.clone());
-    response
 }
 
 /// Whether an `If-None-Match` names this tag. The comparison is weak, as the standard requires.

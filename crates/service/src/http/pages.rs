@@ -16,7 +16,7 @@ use super::language::language;
 use super::{encoding, etag, openapi};
 use crate::app::App;
 use crate::site::dashboard::SignIn;
-use crate::site::status::{SharedStatusPage, StatusFacts};
+use crate::site::status::StatusFacts;
 use crate::site::{self, Facts, FixedPage, Language, PageName};
 use crate::views::tagged::TaggedBody;
 
@@ -69,19 +69,16 @@ pub(super) async fn status(
     let server = query.as_deref().and_then(server_of);
     // As above.
     let now = app.clock.now();
+    let shown = StatusFacts { health: &facts.health, history: &history, now };
+    if let Some(server) = server {
+        let page = site::status::lookup_page(&app.site, language, &shown, &server);
+        return Ok(respond(&app, &TaggedBody::new(page.into()), &headers).await);
+    }
     let made_of = vec![Arc::clone(&facts) as Facts, Arc::clone(&history) as Facts];
-    let rendered = app.site.rendered.get_or_render_status(language, (made_of, now), || {
-        let shown = StatusFacts { health: &facts.health, history: &history, now };
-        SharedStatusPage::new(&app.site, language, &shown)
+    let page = app.site.rendered.get_or_render((PageName::Status, language), (made_of, now), || {
+        site::status::page(&app.site, language, &shown)
     });
-    let Some(server) = server else { return Ok(respond(&app, &rendered.page, &headers).await) };
-    let [typed, answer] = rendered.answer_to(&server);
-    let texts = [typed.as_str(), answer.as_str()];
-    let body = encoding::splice(&rendered.spliced, &texts, &headers).await;
-    let tags = rendered.page.tags_with(&texts);
-    let mut response = etag::respond_encoded(body, &tags, NO_CACHE, &headers).into_response();
-    add_page_headers(response.headers_mut(), &app);
-    Ok(response)
+    Ok(respond(&app, &page, &headers).await)
 }
 
 /// The server that a visitor of the status page asks for, as typed. A query that is too long asks for none that there is.

@@ -9,7 +9,6 @@ use bytes::Bytes;
 use domain::Time;
 
 use super::Language;
-use super::status::SharedStatusPage;
 use crate::views::tagged::TaggedBody;
 
 /// Pages that are the same for everyone.
@@ -17,6 +16,8 @@ use crate::views::tagged::TaggedBody;
 pub enum PageName {
     /// `/site/`
     Home,
+    /// `/site/status`
+    Status,
     /// `/site/dashboard`
     Dashboard,
     /// The same, if nobody can sign in there.
@@ -43,8 +44,7 @@ pub enum FixedPage {
 /// The last rendering of each page in each language.
 #[derive(Default)]
 pub struct RenderedPages {
-    slots: [[PageSlot<TaggedBody>; Language::ALL.len()]; 6],
-    status: [PageSlot<SharedStatusPage>; Language::ALL.len()],
+    slots: [[PageSlot; Language::ALL.len()]; 7],
     fixed: [[OnceLock<TaggedBody>; Language::ALL.len()]; 3],
     renderings: AtomicU64,
 }
@@ -56,22 +56,17 @@ const MOST_SECONDS_AHEAD: u64 = 60;
 pub type Facts = Arc<dyn Any + Send + Sync>;
 
 /// The last rendering of one page in one language.
-struct PageSlot<T>(ArcSwapOption<RenderedPage<T>>);
+#[derive(Default)]
+struct PageSlot(ArcSwapOption<RenderedPage>);
 
-impl<T> Default for PageSlot<T> {
-    fn default() -> Self {
-        Self(ArcSwapOption::empty())
-    }
-}
-
-struct RenderedPage<T> {
+struct RenderedPage {
     /// Pages say how long ago things were, so a rendering is good for one second.
     second: u64,
     facts: Vec<Facts>,
-    body: Arc<T>,
+    body: Arc<TaggedBody>,
 }
 
-impl<T> RenderedPage<T> {
+impl RenderedPage {
     /// Whether it can be shown for these facts in this second. So can a later one: visitors who read the clock a
     /// moment before others must not cause another rendering.
     fn serves(&self, facts: &[Facts], second: u64) -> bool {
@@ -81,8 +76,8 @@ impl<T> RenderedPage<T> {
     }
 }
 
-impl<T> PageSlot<T> {
-    fn get_or_render(&self, facts: Vec<Facts>, second: u64, render: impl FnOnce() -> T) -> Arc<T> {
+impl PageSlot {
+    fn get_or_render(&self, facts: Vec<Facts>, second: u64, render: impl FnOnce() -> TaggedBody) -> Arc<TaggedBody> {
         if let Some(rendered) = &*self.0.load()
             && rendered.serves(&facts, second)
         {
@@ -122,19 +117,6 @@ impl RenderedPages {
         render: impl FnOnce() -> String,
     ) -> Arc<TaggedBody> {
         self.get_or_render(page, (vec![facts], Time::from_seconds(0)), render)
-    }
-
-    /// The same for `/site/status`. One rendering also serves visitors who look up a server on it.
-    pub fn get_or_render_status(
-        &self,
-        language: Language,
-        (facts, now): (Vec<Facts>, Time),
-        render: impl FnOnce() -> SharedStatusPage,
-    ) -> Arc<SharedStatusPage> {
-        self.status[language as usize].get_or_render(facts, now.seconds(), || {
-            self.renderings.fetch_add(1, Ordering::Relaxed);
-            render()
-        })
     }
 
     /// How many pages have been rendered so far, except for those that are rendered once.

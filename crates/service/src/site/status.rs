@@ -25,8 +25,6 @@ use super::layout::{PageFrame, Section};
 use super::numbers::{decimal, grouped};
 use super::words::Words;
 use super::{Language, Site};
-use crate::views::spliced::SplicedBody;
-use crate::views::tagged::TaggedBody;
 pub(super) use announcements::at_home;
 pub use atom::feed;
 use shards::ShardNow;
@@ -38,16 +36,6 @@ pub struct StatusFacts<'a> {
     pub now: Time,
 }
 
-/// The page that everyone shares, and the data for looking up a server on it.
-pub struct SharedStatusPage {
-    /// The page without a lookup.
-    pub page: TaggedBody,
-    /// The same page, with placeholders for the input and the answer.
-    pub spliced: SplicedBody,
-    language: Language,
-    shards: Vec<ShardNow>,
-}
-
 /// The page being rendered: the facts, and what follows from them.
 struct StatusPage<'a> {
     frame: PageFrame<'a>,
@@ -57,56 +45,64 @@ struct StatusPage<'a> {
     shards: Vec<ShardNow>,
 }
 
-impl SharedStatusPage {
-    pub fn new(site: &Site, language: Language, facts: &StatusFacts<'_>) -> Self {
-        let shards = shards::all(facts.health, site.listening_since, facts.now);
-        let html = render(site, language, facts, shards.clone());
-        let places = lookup::places(&html);
-        let page = TaggedBody::new(html.into());
-        Self { spliced: SplicedBody::new(page.body.plain().clone(), places.into()), page, language, shards }
-    }
-
-    /// The input and the answer for a visitor who entered this server ID.
-    pub fn answer_to(&self, server: &str) -> [String; 2] {
-        lookup::texts(self.language.words(), server, &self.shards)
-    }
+/// The whole page.
+pub fn page(site: &Site, language: Language, facts: &StatusFacts<'_>) -> String {
+    let page = StatusPage::new(site, language, facts);
+    page.around(&html! {
+        (page.announcements())
+        (page.numbers())
+        (page.lookup(None))
+        (page.shards())
+        (page.latency())
+        (page.availability())
+        (page.incidents())
+    })
 }
 
-/// The whole page, for a visitor who hasn't looked anything up.
-fn render(site: &Site, language: Language, facts: &StatusFacts<'_>, shards: Vec<ShardNow>) -> String {
-    let title = language.words().shared.status;
-    let frame = PageFrame {
-        site,
-        language,
-        section: Section::Status,
-        title,
-        description: language.words().status.description,
-        scripts: &[],
-        live: "status",
-    };
-    let page = StatusPage { frame, facts: *facts, seen: site.observe(facts.health, facts.now), shards };
-    let now = TimeFormat::Seconds.element(page.words(), facts.now);
-    page.frame.page(&html! {
-        div class="wide stack status" {
-            div class="page-head" {
-                h1 { (title) }
-                p class="quiet" { ((page.words().status.as_of)(&now)) }
-            }
-            (page.state())
-            (page.announcements())
-            (page.numbers())
-            (page.lookup())
-            (page.shards())
-            (page.latency())
-            (page.availability())
-            (page.incidents())
-        }
+/// The shard of the server that a visitor has entered, without everything that makes the whole page large.
+pub fn lookup_page(site: &Site, language: Language, facts: &StatusFacts<'_>, server: &str) -> String {
+    let page = StatusPage::new(site, language, facts);
+    page.around(&html! {
+        (page.lookup(Some(server)))
+        p { a href=(site.path("/site/status")) { (page.words().home.see_status) } }
     })
+}
+
+impl<'a> StatusPage<'a> {
+    fn new(site: &'a Site, language: Language, facts: &StatusFacts<'a>) -> Self {
+        let words = language.words();
+        let frame = PageFrame {
+            site,
+            language,
+            section: Section::Status,
+            title: words.shared.status,
+            description: words.status.description,
+            scripts: &[],
+            live: "status",
+        };
+        let seen = site.observe(facts.health, facts.now);
+        Self { frame, facts: *facts, seen, shards: shards::all(facts.health, site.listening_since, facts.now) }
+    }
 }
 
 impl StatusPage<'_> {
     fn words(&self) -> &'static Words {
         self.frame.words()
+    }
+
+    /// The page with its title and the bot's state above this content.
+    fn around(&self, content: &Markup) -> String {
+        let now = TimeFormat::Seconds.element(self.words(), self.facts.now);
+        self.frame.page(&html! {
+            div class="wide stack status" {
+                div class="page-head" {
+                    h1 { (self.frame.title) }
+                    p class="quiet" { ((self.words().status.as_of)(&now)) }
+                }
+                (self.state())
+                (content)
+            }
+        })
     }
 
     /// Whether it is up and for how long, the details, and what to do.

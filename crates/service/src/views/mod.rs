@@ -11,7 +11,6 @@ pub mod keys;
 pub mod me;
 pub mod sessions;
 pub mod site;
-pub mod spliced;
 pub mod stats;
 pub mod status;
 pub mod tagged;

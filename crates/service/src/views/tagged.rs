@@ -24,7 +24,8 @@ pub struct EntityTags {
 }
 
 impl EntityTags {
-    fn new(digest: &digest::Digest) -> Self {
+    fn new(body: &[u8]) -> Self {
+        let digest = digest::digest(&digest::SHA256, body);
         let mut hex = String::new();
         for byte in &digest.as_ref()[..16] {
             // Writing to a string cannot fail.
@@ -42,18 +43,7 @@ impl EntityTags {
 
 impl TaggedBody {
     pub fn new(body: Bytes) -> Self {
-        let tags = EntityTags::new(&digest::digest(&digest::SHA256, &body));
+        let tags = EntityTags::new(&body);
         Self { body: CompressibleBody::new(body), tags }
-    }
-
-    /// The tags of this body with these texts inserted, without hashing the whole body again.
-    pub fn tags_with(&self, texts: &[&str]) -> EntityTags {
-        let mut context = digest::Context::new(&digest::SHA256);
-        for text in [self.tags.plain.as_bytes()].into_iter().chain(texts.iter().map(|text| text.as_bytes())) {
-            context.update(text);
-            // It never appears in a page's text.
-            context.update(&[0]);
-        }
-        EntityTags::new(&context.finish())
     }
 }

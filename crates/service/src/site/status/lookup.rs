@@ -30,24 +30,6 @@ fn find<'a>(server: &str, shards: &'a [ShardNow]) -> Found<'a> {
     shard.map_or(Found::NoShards, |shard| Found::Shard(server, shard))
 }
 
-/// Marks the places for the input and the answer. Untrusted text can't look like this: its quotes and
-/// angle brackets are escaped.
-const BEFORE_TYPED: &str = "id=\"server-id\" name=\"server\"";
-const AFTER_ANSWER: &str = "<p class=\"quiet\" id=\"server-help\">";
-
-/// Where the input and the answer go in a page without a lookup.
-pub(super) fn places(page: &str) -> [usize; 2] {
-    let typed = page.find(BEFORE_TYPED).map_or(page.len(), |at| at + BEFORE_TYPED.len());
-    [typed, page.find(AFTER_ANSWER).unwrap_or(page.len())]
-}
-
-/// The texts for those places.
-pub(super) fn texts(words: &Words, server: &str, shards: &[ShardNow]) -> [String; 2] {
-    let typed: String = server.chars().take(LONGEST).collect();
-    let typed = html! { (typed) }.into_string();
-    [format!(" value=\"{typed}\""), answer(words, server, shards).into_string()]
-}
-
 fn answer(words: &Words, server: &str, shards: &[ShardNow]) -> Markup {
     let words = &words.status;
     let found = find(server, shards);
@@ -74,9 +56,10 @@ fn answer(words: &Words, server: &str, shards: &[ShardNow]) -> Markup {
 }
 
 impl StatusPage<'_> {
-    /// The form. The input and the answer are filled in later; see [`places`].
-    pub(super) fn lookup(&self) -> Markup {
+    /// The form, and the answer if a visitor has entered a server ID.
+    pub(super) fn lookup(&self, server: Option<&str>) -> Markup {
         let words = &self.words().status;
+        let typed = server.map(|server| server.chars().take(LONGEST).collect::<String>());
         html! {
             section class="card lookup" aria-labelledby="server" {
                 h2 id="server" { (words.lookup) }
@@ -84,11 +67,12 @@ impl StatusPage<'_> {
                 form action={ (self.frame.site.path("/site/status")) "#server" } method="get" {
                     label for="server-id" { (words.server_id) }
                     div class="row" {
-                        input type="text" id="server-id" name="server" inputmode="numeric" maxlength="20"
+                        input type="text" id="server-id" name="server" value=[typed] inputmode="numeric" maxlength="20"
                             autocomplete="off" spellcheck="false" required aria-describedby="server-help";
                         button class="button primary" { (words.look_up) }
                     }
                 }
+                @if let Some(server) = server { (answer(self.words(), server, &self.shards)) }
                 p class="quiet" id="server-help" { (words.how_to_copy) }
             }
         }
