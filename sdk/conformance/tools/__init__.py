@@ -1,1 +1,1 @@
-"""What `list`, `check` and `mutations` are made of."""
+"""What `list` and `check` are made of."""
