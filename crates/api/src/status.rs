@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::health::{HealthSummary, ShardRecord, Uptime};
-use domain::{Commit, Version};
 use serde::Serialize;
+use telemetry::{Commit, Version};
 use utoipa::ToSchema;
 
 use super::envelope::{CLOSING, OPENING, append};

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use domain::{Commit, Version};
 use service::cli::{self, Cli};
+use telemetry::{Commit, Version};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -2,7 +2,6 @@
 
 pub mod audit;
 pub mod change;
-pub mod content_security_policy;
 pub mod feed;
 pub mod feedback;
 pub mod forgotten;
@@ -11,9 +10,7 @@ mod fuzz;
 pub mod guild;
 pub mod health;
 pub mod history;
-pub mod host;
 pub mod live;
-pub mod network;
 pub mod permissions;
 pub mod picture;
 pub mod provider_rules;
@@ -36,13 +33,11 @@ pub mod time;
 pub mod token;
 pub mod trusted_time;
 pub mod user;
-pub mod version;
 
 pub use change::Change;
 pub use feedback::Feedback;
 pub use guild::{Guild, GuildEntry, GuildFacts, InvitableGuild, ListedGuild, PersonFacts};
 pub use health::{Health, Heartbeat};
-pub use network::{Network, NetworkError};
 pub use permissions::{Permission, PermissionSet};
 pub use picture::Picture;
 pub use provider_rules::ProviderRules;
@@ -57,4 +52,3 @@ pub use team::{Roster, TeamMember};
 pub use time::Time;
 pub use token::{TokenHash, TokenKind};
 pub use user::User;
-pub use version::{Commit, Version};

@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::io;
 
 use bytes::Bytes;
-use domain::content_security_policy;
 use futures_util::stream;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
@@ -20,6 +19,13 @@ pub(super) type Reply = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// A page loads nothing from elsewhere, and no scripts.
+const PAGE_POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+);
+const FORM_POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+);
 const PNG: HeaderValue = HeaderValue::from_static("image/png");
 
 pub(super) fn json(status: StatusCode, body: &Value) -> Reply {
@@ -29,7 +35,7 @@ pub(super) fn json(status: StatusCode, body: &Value) -> Reply {
 pub(super) fn page(status: StatusCode, html: String) -> Reply {
     let mut reply = build(status, HTML, html);
     let headers = reply.headers_mut();
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(content_security_policy::SANDBOX_PAGE));
+    headers.insert(header::CONTENT_SECURITY_POLICY, PAGE_POLICY);
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -40,7 +46,7 @@ pub(super) fn page(status: StatusCode, html: String) -> Reply {
 pub(super) fn form_page(status: StatusCode, html: String) -> Reply {
     let mut reply = page(status, html);
     let headers = reply.headers_mut();
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(content_security_policy::SANDBOX_FORM));
+    headers.insert(header::CONTENT_SECURITY_POLICY, FORM_POLICY);
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     headers.insert(header::VARY, HeaderValue::from_static("accept"));
     reply

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use domain::Network;
 use domain::{Snowflake, TokenHash};
+use runtime::Network;
 use runtime::clock::Clock;
 use runtime::rate_limit::{Rate, RateLimit};
 use runtime::subjects::{LEVELS, Subject, Subjects};

@@ -3,12 +3,12 @@
 use std::sync::{Arc, OnceLock};
 
 use api::picture::PictureHost;
-use domain::Version;
 use provider::idp::Provider;
 use runtime::background::Background;
 use runtime::clock::Clock;
 use runtime::random::Random;
 use store::{Freshness, Store, StoreError};
+use telemetry::Version;
 use telemetry::log_throttle::Throttle;
 use telemetry::metrics::Metrics;
 use telemetry::traces::Traces;

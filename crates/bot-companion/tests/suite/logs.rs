@@ -233,7 +233,7 @@ async fn journald_is_told_the_level_of_each_line() {
     service.wait().unwrap();
     let written = read();
     let line = written.lines().find(|line| line.contains("listening on")).unwrap();
-    assert!(line.starts_with("<6>INFO bot_companion::cli::serve: listening on http://"), "{line}");
+    assert!(line.starts_with("<6>INFO bot_companion_service::cli::serve: listening on http://"), "{line}");
     assert!(written.lines().all(|line| line.starts_with("<6>") || line.starts_with("<4>")), "{written}");
 
     // Not if standard error goes elsewhere, because the variable is then for someone else.
@@ -245,7 +245,7 @@ async fn journald_is_told_the_level_of_each_line() {
 
 #[tokio::test]
 async fn each_sign_in_is_a_line_that_names_the_user_by_id_alone() {
-    for (filter, expected) in [("info", 1), ("info,bot_companion::accounts=warn", 0)] {
+    for (filter, expected) in [("info", 1), ("info,bot_companion_service::accounts=warn", 0)] {
         let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
         let service = started(&folder, &provider, &format!("log.filter = \"{filter}\"")).await;
         let code = provider.issue_code("owner");

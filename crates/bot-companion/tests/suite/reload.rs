@@ -384,7 +384,7 @@ async fn an_emptied_file_is_told_and_never_locks_out_all_pages() {
     std::fs::write(&config, format!("{origins}\nlimits.live = 5\nfeed.idle_timeout = \"9s\"")).unwrap();
     let mut process = serve(&config);
     // What the log leaves out is still reported.
-    process.env("COMPANION_LOG_FILTER", "warn,bot_companion::cli=info");
+    process.env("COMPANION_LOG_FILTER", "warn,bot_companion_service::cli=info");
     let redirect = format!("{ORIGIN}/callback");
     let base_url = provider.base_url();
     let settings = folder.store_settings();

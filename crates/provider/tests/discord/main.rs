@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bot_companion_provider::idp::{Endpoint, Grant, IdpError, IdpErrorKind, Provider, ProviderOptions};
-use domain::{ListedGuild, Snowflake, Time};
+use domain::{ListedGuild, Time};
 use runtime::clock::Clock;
 use runtime::subjects::Subject;
 use sandbox::{Fault, Sandbox, SandboxOptions, people};

@@ -125,10 +125,11 @@ fn end_after(error: &IdpError, now: domain::Time, tries: u32) -> RevocationEnd {
 mod tests {
     use std::io;
 
-    use domain::{Time, Version};
+    use domain::Time;
     use parking_lot::Mutex;
     use runtime::clock::Clock;
     use runtime::random::Random;
+    use telemetry::Version;
     use test_support::TestFolder;
 
     use crate::app::App;

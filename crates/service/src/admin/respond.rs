@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::host;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use http_body_util::Full;
+use runtime::host;
 use runtime::shared_check::SharedCheck;
 use serde_json::{Value, json};
 use telemetry::metrics;

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use domain::Version;
 use domain::{Health, Time};
 use provider::idp::Endpoint;
 use store::{self, StoreBytes};
+use telemetry::Version;
 use telemetry::metrics::{
     CacheName, CacheOutcome, Exposition, HistogramSnapshot, Label, LimitName, ProviderOutcome, ServerError,
     SignInOutcome, StoreAccess, StoreOutcome, list,

@@ -14,7 +14,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use api::picture::PictureHost;
-use domain::Version;
 use domain::saturating;
 use provider::idp::{Provider, ProviderOptions};
 use runtime::background::Background;
@@ -22,6 +21,7 @@ use runtime::clock::Clock;
 use runtime::liveness::Liveness;
 use runtime::random::Random;
 use store::{self, Freshness, StoreError, StoreOptions};
+use telemetry::Version;
 use tokio::sync::Semaphore;
 use tokio::time::MissedTickBehavior;
 use tracing::{debug, warn};

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use clap::{Command, CommandFactory as _};
 use clap_complete::Shell;
 use clap_mangen::Man;
-use domain::Version;
+use telemetry::Version;
 
 use super::exit::UsageError;
 use super::{Cli, print};

@@ -35,8 +35,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use domain::Version;
 use secrecy::SecretString;
+use telemetry::Version;
 
 use crate::config::{Config, ListenAddress};
 

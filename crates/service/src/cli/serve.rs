@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use domain::Version;
 use domain::saturating;
 use runtime::clock::Clock;
 use runtime::random::Random;
+use telemetry::Version;
 use telemetry::traces::Traces;
 use tracing::{info, warn};
 

@@ -7,8 +7,9 @@ use super::value::{Advice, line};
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 /// Our crates that log, by their names in the log.
-const OURS: [&str; 5] = [
+const OURS: [&str; 6] = [
     "bot_companion",
+    "bot_companion_service",
     "bot_companion_store",
     "bot_companion_provider",
     "bot_companion_sandbox",
@@ -20,10 +21,10 @@ const FORMER: [(&str, &str); 8] = [
     ("bot_companion::idp", "bot_companion_provider::idp"),
     ("bot_companion::sandbox", "bot_companion_sandbox"),
     ("bot_companion::traces", "bot_companion_telemetry::traces"),
-    ("bot_companion::clock_watch", "bot_companion::app::clock_watch"),
-    ("bot_companion::recorder", "bot_companion::app::recorder"),
-    ("bot_companion::uploads", "bot_companion::app::uploads"),
-    ("bot_companion::cli::demo", "bot_companion::cli::dev::demo_bot"),
+    ("bot_companion::clock_watch", "bot_companion_service::app::clock_watch"),
+    ("bot_companion::recorder", "bot_companion_service::app::recorder"),
+    ("bot_companion::uploads", "bot_companion_service::app::uploads"),
+    ("bot_companion::cli::demo", "bot_companion_service::cli::dev::demo_bot"),
 ];
 
 pub(super) fn log_filter(text: &str) -> Result<String, Advice> {
@@ -147,7 +148,7 @@ mod tests {
             ("warn,bot_companion::store=info", "warn,bot_companion_store=info"),
             ("bot_companion::store::sqlite=debug", "bot_companion_store::sqlite=debug"),
             ("bot_companion::idp[call]=debug", "bot_companion_provider::idp[call]=debug"),
-            ("error,bot_companion::recorder=info", "error,bot_companion::app::recorder=info"),
+            ("error,bot_companion::recorder=info", "error,bot_companion_service::app::recorder=info"),
             ("bot_companion::stored=info", "bot_companion::stored=info"),
         ] {
             assert_eq!(log_filter(former), Ok(now.to_owned()));

@@ -20,13 +20,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use domain::{Network, SessionLimits};
+use domain::SessionLimits;
 pub use key::{SecretKey, SecretKeyError};
 pub use layers::{EffectiveSetting, SecretFile};
 pub use listen::{ListenAddress, SocketAccess};
 pub use load::{ConfigError, Layer};
 pub(crate) use load::{START_WAIT, start_wait};
 pub use reloadable::{ConfigChanges, CurrentConfig, ReloadableConfig};
+use runtime::Network;
 use secrecy::SecretString;
 pub(crate) use suggest::suggest;
 pub(crate) use value::{any_duration, origin_of};

@@ -6,8 +6,8 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use domain::Network;
 use reqwest::Url;
+use runtime::Network;
 use secrecy::SecretString;
 
 use super::{AccessLog, LogFormat, SecretKey};
@@ -46,7 +46,7 @@ pub(super) fn secret_key(text: &str) -> Result<SecretKey, Advice> {
 }
 
 pub(super) fn network(text: &str) -> Result<Network, Advice> {
-    text.parse().map_err(|error: domain::NetworkError| error.to_string())
+    text.parse().map_err(|error: runtime::NetworkError| error.to_string())
 }
 
 pub(super) fn access_log(text: &str) -> Result<AccessLog, Advice> {

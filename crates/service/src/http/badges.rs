@@ -5,16 +5,15 @@ use std::sync::Arc;
 use api::error::ErrorCode;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use domain::content_security_policy;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use super::context::RequestContext;
 use super::error::ApiError;
+use super::pages::NOTHING_LOADED;
 use crate::app::App;
 use crate::site::badge::Badge;
 
 const CACHING: HeaderValue = HeaderValue::from_static("public, max-age=60");
-const POLICY: HeaderValue = HeaderValue::from_static(content_security_policy::NOTHING);
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 /// The badge with this file name.
@@ -35,7 +34,7 @@ pub(super) async fn show(
     let headers = HeaderMap::from_iter([
         (header::CONTENT_TYPE, HeaderValue::from_static(media_type)),
         (header::CACHE_CONTROL, CACHING),
-        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::CONTENT_SECURITY_POLICY, NOTHING_LOADED),
         (RESOURCE_POLICY, HeaderValue::from_static("cross-origin")),
     ]);
     Ok((headers, body).into_response())

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
-use domain::host;
 use http::{HeaderMap, HeaderValue, Request, Version, header};
 use hyper::body::{Body, Frame, SizeHint};
+use runtime::host;
 
 /// Whether a request names its host once, in a form that all programs read the same way. Only HTTP/1.1 requires it: HTTP/1.0
 /// does not know `Host`, and HTTP/2 has `:authority`, which its parser has checked.

@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use bolero::check;
 use bytes::Bytes;
-use domain::{Time, Version};
+use domain::Time;
 use flate2::read::GzDecoder;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full};
 use runtime::clock::Clock;
 use runtime::random::Random;
 use serde_json::Value;
+use telemetry::Version;
 use test_support::TestFolder;
 use test_support::inputs::{ITERATIONS, near};
 use tokio::runtime::{Builder, Runtime};

@@ -6,7 +6,6 @@ use api::error::ErrorCode;
 use api::incidents::happenings;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
-use domain::content_security_policy;
 use domain::history::recording::minute_of;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
@@ -30,7 +29,8 @@ const FOR_A_MINUTE: HeaderValue = HeaderValue::from_static("public, max-age=60")
 const FOR_AN_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 /// The address changes with the content.
 const IMMUTABLE: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
-const NOTHING_LOADED: HeaderValue = HeaderValue::from_static(content_security_policy::NOTHING);
+/// The content security policy of a response that is not a page: an image, a feed.
+pub(super) const NOTHING_LOADED: HeaderValue = HeaderValue::from_static("default-src 'none'");
 /// The longest query of a page.
 const LONGEST_QUERY: usize = 256;
 const VARY: HeaderValue = HeaderValue::from_static("accept-encoding, accept-language, cookie");

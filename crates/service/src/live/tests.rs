@@ -2,11 +2,12 @@
 
 use std::pin::pin;
 
-use domain::{Session, Time, User, Version};
+use domain::{Session, Time, User};
 use futures_util::future::{Either, select};
 use http_body_util::BodyExt;
 use runtime::random::Random;
 use store::{Freshness, SealedGrant};
+use telemetry::Version;
 use test_support::TestFolder;
 
 use super::*;

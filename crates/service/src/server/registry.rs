@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use domain::Network;
 use domain::saturating;
 use parking_lot::Mutex;
+use runtime::Network;
 use runtime::clock::Clock;
 use runtime::subjects::{Subjects, Tally};
 use telemetry::log_throttle::Throttle;

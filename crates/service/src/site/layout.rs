@@ -1,7 +1,7 @@
 //! The frame of every page: head, navigation, footer.
 
-use domain::Version;
 use maud::{DOCTYPE, Markup, html};
+use telemetry::Version;
 
 use super::role_colours::{DARK_CARD, LIGHT_CARD, hex};
 use super::words::Words;

@@ -12,12 +12,12 @@ mod shards;
 
 use std::time::Duration;
 
-use domain::Version;
 use domain::history::uptime::up_since;
 use domain::history::{BotState, History, Observation};
 use domain::saturating;
 use domain::{Health, Time};
 use maud::{Markup, html};
+use telemetry::Version;
 
 use super::calendar::TimeFormat;
 use super::home::shape_of;

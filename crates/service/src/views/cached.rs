@@ -264,9 +264,10 @@ impl<K: Clone + Eq + Hash, T: Weigh> CacheMap<K, T> {
 
 #[cfg(test)]
 mod tests {
-    use domain::{Time, Version};
+    use domain::Time;
     use runtime::clock::Clock;
     use runtime::random::Random;
+    use telemetry::Version;
     use test_support::TestFolder;
 
     use super::*;

@@ -6,8 +6,9 @@ use std::time::Duration;
 use api::status::StatusBody;
 use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
-use domain::{Health, Time, Version};
+use domain::{Health, Time};
 use store::{Result, Topic};
+use telemetry::Version;
 use telemetry::metrics::CacheName;
 
 use super::cached::{CacheRead, CacheSlot, Cached};

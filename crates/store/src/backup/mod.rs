@@ -27,8 +27,8 @@ pub use format::{BackupHeader, TableHeader};
 use format::{BackupReader, BackupWriter};
 pub use restore::{RestoreOptions, RestoreReport, restore};
 
-use domain::Version;
 use domain::{Snowflake, Time};
+use telemetry::Version;
 
 use self::side::{Batches, Side};
 use self::tables::TABLES;

@@ -17,7 +17,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::Version;
 use domain::{REVOCATION_WAIT, Time};
 use provider::idp::Endpoint;
 use runtime::clock::Clock;
@@ -28,6 +27,7 @@ use service::app::App;
 use service::config::{Config, Layer};
 use service::http::HttpService;
 use service::server;
+use telemetry::Version;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 

@@ -14,13 +14,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use axum::middleware;
-use domain::Version;
 use domain::token::{self, random_text};
 use runtime::clock::Clock;
 use runtime::random::{Random, secret_bytes};
 use sandbox::{Sandbox, SandboxOptions, people};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
+use telemetry::Version;
 
 use super::exit::UsageError;
 use super::{logging, print, runtime, serve};

@@ -2,11 +2,12 @@ use std::net::Ipv4Addr;
 
 use axum::extract::Path;
 use axum::routing::get;
-use domain::{Time, Version};
+use domain::Time;
 use http_body_util::BodyExt;
 use runtime::clock::Clock;
 use runtime::random::Random;
 use serde_json::Value;
+use telemetry::Version;
 use test_support::TestFolder;
 
 use super::super::context::Peer;

@@ -243,7 +243,7 @@ fn a_tampered_header_is_refused_and_shown_to_no_terminal() {
     let source = home.small();
     backed_up(&home, &source, "backup").unwrap();
     let whole = std::fs::read(home.file("backup")).unwrap();
-    let release = format!("\"release\":\"{}\"", domain::Version::NAME);
+    let release = format!("\"release\":\"{}\"", telemetry::Version::NAME);
     let taken = format!("\"taken\":{}", NOW.millis());
     let (counter, large) = ("\"counter\":123456789", "x".repeat(65));
     let before = contents(&source);

@@ -65,6 +65,9 @@ impl fmt::Display for Network {
 
 #[cfg(test)]
 mod tests {
+    use bolero::check;
+    use test_support::inputs::{ITERATIONS, near};
+
     use super::*;
 
     #[test]
@@ -114,5 +117,19 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Network>().unwrap_err().to_string(), message, "{text}");
         }
+    }
+
+    #[test]
+    fn fuzz_networks() {
+        const SAMPLES: &[&[u8]] =
+            &[b"10.0.0.0/8", b"2001:db8::/32", b"::ffff:10.0.0.0/104", b"192.0.2.7", b"0.0.0.0/0"];
+        check!().with_iterations(ITERATIONS).with_generator(near(SAMPLES)).for_each(|input| {
+            let Ok(text) = std::str::from_utf8(input) else { return };
+            let Ok(network) = text.parse::<Network>() else { return };
+            let shown = network.to_string();
+            assert_eq!(shown.parse(), Ok(network), "{shown}");
+            let (address, _) = shown.split_once('/').unwrap();
+            assert!(network.contains(address.parse().unwrap()), "{shown}");
+        });
     }
 }

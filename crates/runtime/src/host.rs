@@ -77,6 +77,9 @@ const PLAIN: [bool; 256] = {
 
 #[cfg(test)]
 mod tests {
+    use bolero::check;
+    use test_support::inputs::{ITERATIONS, near};
+
     use super::*;
 
     #[test]
@@ -138,5 +141,20 @@ mod tests {
         for (host, valid, loopback) in table {
             assert_eq!((is_valid(host), is_loopback(host)), (*valid, *loopback), "{}", host.escape_ascii());
         }
+    }
+
+    #[test]
+    fn fuzz_hosts() {
+        const SAMPLES: &[&[u8]] =
+            &[b"localhost:3000", b"api.example.com", b"[::1]:443", b"127.0.0.1", b"[2001:db8::1]", b"%C3%bc.example"];
+        check!().with_iterations(ITERATIONS).with_generator(near(SAMPLES)).for_each(|input| {
+            let is_valid = is_valid(input);
+            assert!(is_valid || !is_loopback(input) && address(input).is_none());
+            let splits = |byte: &u8| !byte.is_ascii_graphic() || b"/\\@?#\"<>".contains(byte);
+            assert!(!is_valid || !input.iter().any(splits), "{}", input.escape_ascii());
+            if is_loopback(input) {
+                assert!(address(input).is_none_or(|address| address.is_loopback()));
+            }
+        });
     }
 }
