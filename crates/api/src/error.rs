@@ -68,7 +68,7 @@ error_codes! {
     SnapshotOutdated: CONFLICT, "snapshot_outdated", "This snapshot is out of date. Send a new one, with `next` as its sequence.";
     SnapshotBusy: TOO_MANY_REQUESTS, "snapshot_busy", "The service is already receiving this snapshot, or four others. Try again later.";
     LineInvalid: UNPROCESSABLE_ENTITY, "line_invalid", "Some lines were rejected, and nothing was applied. See `lines`.";
-    FeedBodyTooLarge: PAYLOAD_TOO_LARGE, "body_too_large", "Send at most 10,000 lines and 16 MiB at a time, and at most 1 MiB in a heartbeat. A snapshot may be as large as the service's `feed.snapshot_bytes`.";
+    FeedBodyTooLarge: PAYLOAD_TOO_LARGE, "body_too_large", "Send at most 10,000 lines and 16 MiB at a time, and at most 1 MiB in a heartbeat. A snapshot may be up to 4 GiB, decompressed.";
     HeadersTooLarge: REQUEST_HEADER_FIELDS_TOO_LARGE, "headers_too_large", "Send at most 64 headers, 16 KiB in total.";
     Internal: INTERNAL_SERVER_ERROR, "internal", "Something went wrong on our side. Report the `request_id` to the operator.";
 }

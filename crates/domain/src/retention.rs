@@ -1,5 +1,5 @@
 //! Retention: how long data is kept, and how much is deleted at a time. All such numbers in the service are here,
-//! with its reason. What the operator can set (the lifetime of sessions, the memory for codes) is in `config`.
+//! with its reason. What the operator can set (the lifetime of sessions, the age of audit rows) is in `config`.
 
 use std::time::Duration;
 
@@ -52,6 +52,9 @@ pub const MOST_INCIDENTS: u32 = 500;
 
 /// How many announcements are kept; more of them displace the oldest.
 pub const MOST_ANNOUNCEMENTS: u32 = 100;
+
+/// How many rows the audit log keeps, shared among the kinds of rows.
+pub const AUDIT_ROWS: u64 = 100_000;
 
 /// How many updates an incident or an announcement may have.
 pub const MOST_UPDATES: u32 = 50;

@@ -43,7 +43,7 @@ impl FloodKind {
                 "sign-ins refused: a user signs in more often than limits.sign_ins_per_user allows"
             }
             Self::Limit(LimitName::ConcurrentExchangesPerAddress) => {
-                "sign-ins refused: a client address already has limits.concurrent_exchanges_per_address of them running"
+                "sign-ins refused: a client address already has as many of them running as it may"
             }
             Self::Limit(LimitName::RefusedKeys) => {
                 "bots refused: a client address tries more invalid keys than feed.refused_keys_per_minute allows"

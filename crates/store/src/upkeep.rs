@@ -15,7 +15,7 @@ pub(super) const MOST_KEYS: i64 = 1_000;
 pub trait Upkeep: Send + Sync + 'static {
     /// How many grants each key encrypted, by the key's ID, including those waiting to be revoked; `""` stands for grants
     /// that name no key. SQLite has an index for this. PostgreSQL reads the rows of all users, without their lists, within
-    /// `store.wait`, so call this once in a while, not on every request.
+    /// a read or write may wait for its turn, so call this once in a while, not on every request.
     async fn grants_by_key(&self) -> Result<Vec<(String, u64)>>;
     /// The next grants of this kind after this user, in the order of user IDs; empty at the end.
     async fn sealed_grants(&self, kind: GrantKind, after: Option<Snowflake>, batch: usize) -> Result<Vec<HeldGrant>>;

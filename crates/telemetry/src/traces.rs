@@ -39,7 +39,7 @@ pub struct TraceParent {
 
 impl Traces {
     /// Sends spans to this OTLP endpoint, for this percentage of the traces that start here.
-    pub fn start(endpoint: &str, service_name: &str, sample_percent: u8) -> Result<Self, String> {
+    pub fn start(endpoint: &str, sample_percent: u8) -> Result<Self, String> {
         let exporter = SpanExporter::builder()
             .with_http()
             .with_endpoint(format!("{endpoint}/v1/traces"))
@@ -52,7 +52,7 @@ impl Traces {
             .with_scheduled_delay(SEND_EVERY)
             .build();
         let resource = Resource::builder_empty()
-            .with_service_name(service_name.to_owned())
+            .with_service_name("bot-companion")
             .with_attribute(KeyValue::new("service.version", Version::NAME))
             .build();
         // Whoever started a trace has decided whether it is recorded.

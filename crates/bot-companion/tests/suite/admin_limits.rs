@@ -8,6 +8,7 @@ use provider::idp::Endpoint;
 use reqwest::Method;
 use runtime::clock::Clock;
 use sandbox::Fault;
+use service::config::Config;
 use telemetry::metrics::{Label, LimitName};
 
 use crate::admin::Watcher;
@@ -81,11 +82,12 @@ async fn limits_on_sign_ins_are_counted() {
     app.sign_in(&app.sandbox.issue_code("owner")).await.refused(429, "rate_limited");
     only(&Watcher::of(&app), LimitName::SignInsPerUser).await;
 
-    for (settings, limit) in [
-        ("limits.concurrent_exchanges = 1", LimitName::ConcurrentExchanges),
-        ("limits.concurrent_exchanges_per_address = 1", LimitName::ConcurrentExchangesPerAddress),
-    ] {
-        let app = TestApp::builder().set(settings).start().await;
+    let adjustments: [(fn(&mut Config), _); 2] = [
+        (|config| config.limits.concurrent_exchanges = 1, LimitName::ConcurrentExchanges),
+        (|config| config.limits.concurrent_exchanges_per_address = 1, LimitName::ConcurrentExchangesPerAddress),
+    ];
+    for (adjust, limit) in adjustments {
+        let app = TestApp::builder().adjust(adjust).start().await;
         let hold = app.sandbox.hold(Endpoint::Token);
         let first = tokio::spawn(app.anon().post("/auth").header("Idp-Code", app.sandbox.issue_code("owner")).send());
         hold.arrived(1).await;

@@ -91,8 +91,8 @@ async fn both_ways_give_the_same_bytes() {
 
 #[tokio::test]
 async fn both_ways_refuse_with_the_same_bytes() {
-    let limits = "[limits]\nconcurrent_exchanges = 1\nrequests_per_second = 1\nrequests_burst = 20";
-    let app = TestApp::builder().set(limits).start().await;
+    let limits = "[limits]\nrequests_per_second = 1\nrequests_burst = 20";
+    let app = TestApp::builder().set(limits).adjust(|config| config.limits.concurrent_exchanges = 1).start().await;
     let hold = app.sandbox.hold(Endpoint::Token);
     let running = tokio::spawn(app.anon().post("/auth").header("Idp-Code", app.sandbox.issue_code("member")).send());
     hold.arrived(1).await;

@@ -226,7 +226,8 @@ async fn only_refused_sign_ins_count() {
 
 #[tokio::test]
 async fn hanging_up_does_not_dodge_the_limit_of_refused_sign_ins() {
-    let app = proxied("refused_sign_ins_per_minute = 10\nconcurrent_exchanges_per_address = 0").await;
+    let builder = TestApp::builder().set(PROXIED).set("limits.refused_sign_ins_per_minute = 10");
+    let app = builder.adjust(|config| config.limits.concurrent_exchanges_per_address = 0).start().await;
     let (bad, good) = ("203.0.113.1", "203.0.113.2");
     let hold = app.sandbox.hold(Endpoint::Token);
     for attempt in 0..10 {
@@ -295,7 +296,11 @@ async fn what_the_provider_refuses_counts_whatever_its_words() {
 
 #[tokio::test]
 async fn exchanges_at_the_same_time_are_bounded_per_address_and_in_all() {
-    let app = proxied("concurrent_exchanges = 3\nconcurrent_exchanges_per_address = 2").await;
+    let builder = TestApp::builder().set(PROXIED).adjust(|config| {
+        config.limits.concurrent_exchanges = 3;
+        config.limits.concurrent_exchanges_per_address = 2;
+    });
+    let app = builder.start().await;
     let hold = app.sandbox.hold(Endpoint::Token);
     let mut waiting = Vec::new();
     for (number, client) in [(1, "203.0.113.1"), (2, "203.0.113.1"), (3, "203.0.113.2")] {

@@ -80,10 +80,9 @@ async fn the_64s_of_a_56_cannot_take_all_live_streams() {
 
 #[tokio::test]
 async fn the_64s_of_a_56_share_refused_sign_ins_exchanges_and_guessed_keys() {
-    let app = proxied(
-        "[limits]\nrefused_sign_ins_per_minute = 2\nconcurrent_exchanges_per_address = 1\n[feed]\nrefused_keys_per_minute = 2",
-    )
-    .await;
+    let limits = "limits.refused_sign_ins_per_minute = 2\nfeed.refused_keys_per_minute = 2";
+    let builder = TestApp::builder().set("http.trusted_proxies = [\"127.0.0.1\"]").set(limits);
+    let app = builder.adjust(|config| config.limits.concurrent_exchanges_per_address = 1).start().await;
     let hold = app.sandbox.hold(Endpoint::Token);
     let mut waiting = Vec::new();
     for number in 0..4 {

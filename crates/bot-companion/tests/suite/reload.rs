@@ -381,7 +381,7 @@ async fn an_emptied_file_is_told_and_never_locks_out_all_pages() {
     let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
     let config = folder.path().join("companion.toml");
     let origins = format!("http.allowed_origins = [\"{ORIGIN}\"]");
-    std::fs::write(&config, format!("{origins}\nlimits.live = 5\nfeed.idle_timeout = \"9s\"")).unwrap();
+    std::fs::write(&config, format!("{origins}\nlimits.live = 5\nfeed.requests_per_second = 9")).unwrap();
     let mut process = serve(&config);
     // What the log leaves out is still reported.
     process.env("COMPANION_LOG_FILTER", "warn,bot_companion_service::cli=info");
@@ -401,8 +401,7 @@ async fn an_emptied_file_is_told_and_never_locks_out_all_pages() {
     service.reload(WRONG).await;
     assert!(service.logged().contains("http.allowed_origins"), "{}", service.logged());
     std::fs::write(&config, &origins).unwrap();
-    let told =
-        "reload: these settings are no longer set, so their defaults apply settings=feed.idle_timeout, limits.live";
+    let told = "reload: these settings are no longer set, so their defaults apply settings=feed.requests_per_second, limits.live";
     service.reload(told).await;
     assert!(!service.has_ended());
 }

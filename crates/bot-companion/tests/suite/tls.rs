@@ -144,7 +144,7 @@ async fn http_2_needs_no_host_and_takes_no_two_of_them() {
 
 #[tokio::test]
 async fn http_2_has_at_most_as_many_streams_as_the_limit_and_the_rest_wait_their_turn() {
-    let app = TestApp::builder().secure().set("limits.streams_per_connection = 3").start().await;
+    let app = TestApp::builder().secure().adjust(|config| config.limits.streams_per_connection = 3).start().await;
     let client = Multiplexed::connect(&app).await;
     assert_eq!(client.send("GET", "/", &[]).await.unwrap().0, 200);
     let hold = app.sandbox.hold(Endpoint::Token);

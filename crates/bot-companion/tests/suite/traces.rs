@@ -73,10 +73,7 @@ const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 async fn a_collector_receives_a_span_per_request_and_per_call_of_the_provider() {
     let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
     let collector = Collector::start().await;
-    let settings = format!(
-        "otel.endpoint = \"http://{}\"\notel.service_name = \"the-suite\"\nhttp.trusted_proxies = [\"127.0.0.1\"]",
-        collector.address
-    );
+    let settings = format!("otel.endpoint = \"http://{}\"\nhttp.trusted_proxies = [\"127.0.0.1\"]", collector.address);
     let mut service = Running::start(serve(&config_file(&folder, &provider, &settings))).await;
     let client = service.client();
     let code = provider.issue_code("owner");
@@ -89,7 +86,7 @@ async fn a_collector_receives_a_span_per_request_and_per_call_of_the_provider() 
     // What is waiting is sent before the process ends.
     service.terminate();
     assert!(service.ended().await.success());
-    for text in ["the-suite", "POST /auth", "provider token", "provider user", "GET /sessions", "GET unknown"] {
+    for text in ["bot-companion", "POST /auth", "provider token", "provider user", "GET /sessions", "GET unknown"] {
         assert!(collector.has(text.as_bytes()), "{text}");
     }
     assert!(collector.has(&TRACE), "the proxy's trace goes on");

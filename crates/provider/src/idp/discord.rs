@@ -30,11 +30,11 @@ pub struct ProviderOptions {
     pub client_id: String,
     /// `idp.client_secret`
     pub client_secret: SecretString,
-    /// `idp.connect_timeout`
+    /// For a connection to the provider.
     pub connect_timeout: Duration,
     /// `idp.sign_in_timeout`: for every call except the list. The caller limits exchange and user together.
     pub sign_in_timeout: Duration,
-    /// `idp.list_timeout`
+    /// For reading a user's list.
     pub list_timeout: Duration,
     /// `idp.failure_budget`
     pub failure_budget: u32,

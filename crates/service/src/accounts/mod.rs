@@ -21,7 +21,7 @@ use store::{Admission, BlockedUser, CodeHash, Result};
 use telemetry::log_throttle::Throttle;
 use tracing::info;
 
-use crate::config::{Config, LimitsConfig};
+use crate::config::Config;
 use crate::rate_limits::RateLimits;
 use crate::sources::Sources;
 pub use guild_lists::{GuildLists, ListError, ListFreshness, age};
@@ -73,11 +73,6 @@ impl Accounts {
             exchange_limit: config.idp.sign_in_timeout,
             code_memory: config.idp.code_memory,
         }
-    }
-
-    /// Changes the limits on concurrent sign-ins.
-    pub fn set_limits(&self, limits: &LimitsConfig) {
-        self.exchange_permits.set(limits.concurrent_exchanges, limits.concurrent_exchanges_per_address);
     }
 
     /// Opens a session for a user the provider vouches for. `last_uses`: when their sessions were last used in this process.

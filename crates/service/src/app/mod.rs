@@ -178,7 +178,6 @@ impl App {
             self.vault.replace(keys);
         }
         self.rate_limits.set(&config.limits, &config.feed);
-        self.accounts.set_limits(&config.limits);
         self.live.set_limits(&config.limits);
         let now = config.limits.concurrent_requests;
         self.request_permits.add_permits(now.saturating_sub(before));

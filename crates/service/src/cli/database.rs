@@ -16,7 +16,7 @@ use crate::vault::Vault;
 /// How long to wait for background tasks that still run.
 const BACKGROUND_WAIT: Duration = Duration::from_secs(10);
 
-/// The longest allowed `store.wait`.
+/// The longest that a read or write may wait for its turn.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
 /// Commands only log what matters, which includes a new store.

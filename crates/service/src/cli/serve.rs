@@ -14,7 +14,7 @@ use tracing::{info, warn};
 
 use super::{ConfigFile, cautions, dev, live_check, logging, runtime, start_checks, vacuum};
 use crate::app::App;
-use crate::config::{Config, ListenAddress, OtelConfig};
+use crate::config::{Config, ListenAddress};
 use crate::http::HttpService;
 use crate::reload::{self, Reload};
 use crate::server::{Inherited, Listeners};
@@ -85,9 +85,8 @@ pub(super) fn run(
         }
         let _admin = answer_operators(admin, &app)?;
         if let Some(endpoint) = &started.otel.endpoint {
-            let OtelConfig { service_name, sample_percent, .. } = &started.otel;
             let traces =
-                Traces::start(endpoint, service_name, *sample_percent).map_err(|problem| anyhow::anyhow!(problem))?;
+                Traces::start(endpoint, started.otel.sample_percent).map_err(|problem| anyhow::anyhow!(problem))?;
             info!("traces are sent to otel.endpoint");
             let _ = app.traces.set(traces);
         }

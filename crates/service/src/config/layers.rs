@@ -68,11 +68,17 @@ pub(super) fn variable(key: &str) -> String {
 }
 
 impl Settings {
-    /// Takes the first layer, which defines the settings.
-    pub(super) fn new(defaults: &Layer) -> Self {
+    /// Takes the first layers, which define the settings.
+    pub(super) fn new(documented: &Layer, undocumented: &Layer) -> Self {
         let mut settings = Self::default();
-        settings.read(defaults, true);
+        settings.read(documented, true);
+        settings.read(undocumented, true);
         settings
+    }
+
+    /// Whether the reference has this setting: messages and lists only name those.
+    fn is_documented(&self, key: &str) -> bool {
+        self.given.get(key).and_then(|given| given.first()).is_some_and(|default| default.location.order.0 == 0)
     }
 
     /// Whether any layer other than the defaults sets it.
@@ -134,7 +140,7 @@ impl Settings {
 
     fn unknown(&mut self, name: &str, location: SourceLocation) {
         let sections = self.given.keys().filter_map(|key| key.split_once('.').map(|(section, _)| section));
-        let candidates = self.given.keys().map(String::as_str);
+        let candidates = self.given.keys().map(String::as_str).filter(|key| self.is_documented(key));
         let tail = format!(".{}", name.rsplit('.').next().unwrap_or(name));
         let similar = if name.contains('.') {
             suggest(name, &tail, candidates)

@@ -11,8 +11,8 @@ use domain::SessionLimits;
 use super::layers::Settings;
 use super::{
     AdminConfig, AuditConfig, Config, DEFAULTS, EffectiveSetting, FeedConfig, GuildsConfig, HttpConfig, IdpConfig,
-    LimitsConfig, LogConfig, OtelConfig, SiteConfig, SocketAccess, StoreConfig, TlsConfig, checks, log_filter,
-    site_value,
+    LimitsConfig, LogConfig, OtelConfig, SiteConfig, SocketAccess, StoreConfig, TlsConfig, UNDOCUMENTED, checks,
+    log_filter, site_value,
 };
 use super::{listen, value};
 
@@ -115,7 +115,8 @@ where
     V: Into<OsString>,
 {
     let file = file.map(Layer::read).transpose()?;
-    let mut settings = Settings::new(&Layer::new("default.toml", DEFAULTS));
+    let mut settings =
+        Settings::new(&Layer::new("default.toml", DEFAULTS), &Layer::new("undocumented.toml", UNDOCUMENTED));
     for layer in layers.iter().chain(&file) {
         settings.layer(layer);
     }
@@ -187,8 +188,8 @@ fn build(settings: &mut Settings) -> Option<Config> {
         limits: LimitsConfig {
             refused_sign_ins_per_minute: s.number("limits.refused_sign_ins_per_minute", 0..=MILLION)?,
             sign_ins_per_user: s.number("limits.sign_ins_per_user", 0..=MILLION)?,
-            concurrent_exchanges: s.number("limits.concurrent_exchanges", 1..=MILLION)?,
-            concurrent_exchanges_per_address: s.number("limits.concurrent_exchanges_per_address", 0..=MILLION)?,
+            concurrent_exchanges: 256,
+            concurrent_exchanges_per_address: 8,
             requests_per_second: s.number("limits.requests_per_second", 0..=MILLION)?,
             requests_burst: s.number("limits.requests_burst", 1..=MILLION)?,
             exempt: s.list("limits.exempt", value::network)?,
@@ -197,7 +198,7 @@ fn build(settings: &mut Settings) -> Option<Config> {
             concurrent_requests: s.number("limits.concurrent_requests", 1..=MILLION)?,
             live: s.number("limits.live", 0..=MILLION)?,
             live_per_address: s.number("limits.live_per_address", 0..=MILLION)?,
-            streams_per_connection: s.number("limits.streams_per_connection", 1..=65_536)?,
+            streams_per_connection: 256,
             handshake_timeout: s.duration("limits.handshake_timeout", TEN_MS..=5 * MINUTE)?,
             header_timeout: s.duration("limits.header_timeout", TEN_MS..=5 * MINUTE)?,
             request_timeout: s.duration("limits.request_timeout", TEN_MS..=5 * MINUTE)?,
@@ -212,10 +213,7 @@ fn build(settings: &mut Settings) -> Option<Config> {
             requests_per_second: s.number("feed.requests_per_second", 0..=MILLION)?,
             refused_keys_per_minute: s.number("feed.refused_keys_per_minute", 0..=MILLION)?,
         },
-        audit: AuditConfig {
-            keep: s.duration("audit.keep", Duration::ZERO..=3_650 * DAY)?,
-            rows: s.number("audit.rows", 1..=100_000_000)?,
-        },
+        audit: AuditConfig { keep: s.duration("audit.keep", Duration::ZERO..=3_650 * DAY)? },
         log: LogConfig {
             filter: s.text("log.filter", log_filter::log_filter)?,
             format: s.text("log.format", value::log_format)?,
@@ -225,7 +223,6 @@ fn build(settings: &mut Settings) -> Option<Config> {
         site: site(s)?,
         otel: OtelConfig {
             endpoint: s.text("otel.endpoint", value::collector_url)?,
-            service_name: s.text("otel.service_name", value::line)?,
             sample_percent: s.number("otel.sample_percent", 0..=100)?,
         },
         secret_files: s.secret_files(),

@@ -41,6 +41,9 @@ pub(crate) fn default_store_url() -> &'static str {
     line.and_then(|rest| rest.strip_suffix('"')).unwrap_or_default()
 }
 
+/// The settings that only test programs change.
+const UNDOCUMENTED: &str = include_str!("undocumented.toml");
+
 /// All settings. `default.toml` next to this file documents each one and has its default.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -82,8 +85,6 @@ pub struct Config {
 pub struct AuditConfig {
     /// `audit.keep`: zero for no audit.
     pub keep: Duration,
-    /// `audit.rows`
-    pub rows: u64,
 }
 
 /// Where the service listens and who may call it from a browser.
@@ -206,10 +207,9 @@ pub struct LimitsConfig {
     pub refused_sign_ins_per_minute: u32,
     /// `limits.sign_ins_per_user`: codes exchanged by one user in ten minutes.
     pub sign_ins_per_user: u32,
-    /// `limits.concurrent_exchanges`: codes being exchanged at the same time, in total.
+    /// Codes being exchanged at the same time, in total. Not a setting.
     pub concurrent_exchanges: usize,
-    /// `limits.concurrent_exchanges_per_address`: codes being exchanged at the same time for one client address; 0 means no
-    /// limit.
+    /// Codes being exchanged at the same time for one client address; 0 means no limit. Not a setting.
     pub concurrent_exchanges_per_address: usize,
     /// `limits.requests_per_second`, per client address.
     pub requests_per_second: u32,
@@ -227,7 +227,7 @@ pub struct LimitsConfig {
     pub live: usize,
     /// `limits.live_per_address`: of those, from one client address; 0 means no limit.
     pub live_per_address: usize,
-    /// `limits.streams_per_connection`: HTTP/2 streams per connection.
+    /// HTTP/2 streams per connection. Not a setting.
     pub streams_per_connection: u32,
     /// `limits.handshake_timeout`: TLS.
     pub handshake_timeout: Duration,
@@ -346,8 +346,6 @@ pub struct SiteLink {
 pub struct OtelConfig {
     /// `otel.endpoint`, without a trailing slash; `None` for no traces.
     pub endpoint: Option<String>,
-    /// `otel.service_name`
-    pub service_name: String,
     /// `otel.sample_percent`: of the traces that start here.
     pub sample_percent: u8,
 }

@@ -152,7 +152,12 @@ mod tests {
             ("", "limits.live = 10000", &[], &[]),
             ("", "http.allowed_origins = [\"https://a.example\"]", &["http.allowed_origins"], &[]),
             ("", "log.filter = \"debug\"\nlog.format = \"json\"", &["log.filter"], &["log.format"]),
-            ("", "http.listen = \"127.0.0.1:1\"\nfeed.idle_timeout = \"9s\"", &["feed.idle_timeout"], &["http.listen"]),
+            (
+                "",
+                "http.listen = \"127.0.0.1:1\"\nfeed.requests_per_second = 9",
+                &["feed.requests_per_second"],
+                &["http.listen"],
+            ),
             (&key('A'), &key('B'), &["secrets.keys"], &[]),
             ("", tls, &[], &["tls.cert", "tls.key"]),
             (tls, "tls.cert = \"c\"\ntls.key = \"b\"", &["tls.cert"], &[]),

@@ -109,7 +109,7 @@ impl Reachability {
 
     /// Returns when the database is out of reach: for a while neither the listener nor any work has heard from it, and it
     /// accepts no new connection either. A slow one that answers now and then does not count. The probe gets part of
-    /// `store.wait`: with the default, and the time the listener needs to notice, all of it stays below three seconds.
+    /// the time that a read or write may wait: with the default, and the time the listener needs to notice, all of it stays below three seconds.
     pub(super) async fn lost(&self) {
         let (mut silent_for, mut heard) = (Duration::ZERO, self.heard.load(Ordering::Relaxed));
         let is_silent = |heard| self.freshness.is_suspended() && self.heard.load(Ordering::Relaxed) == heard;

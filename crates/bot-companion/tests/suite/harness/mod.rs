@@ -84,6 +84,7 @@ pub struct Builder {
     secure: bool,
     one_socket: bool,
     sandbox: Option<Arc<Sandbox>>,
+    adjust: fn(&mut Config),
 }
 
 impl TestApp {
@@ -101,6 +102,7 @@ impl TestApp {
             secure: false,
             one_socket: false,
             sandbox: None,
+            adjust: |_| {},
         }
     }
 
@@ -188,6 +190,12 @@ impl Builder {
         self
     }
 
+    /// Changes what is not a setting.
+    pub fn adjust(mut self, adjust: fn(&mut Config)) -> Self {
+        self.adjust = adjust;
+        self
+    }
+
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
@@ -237,7 +245,8 @@ impl Builder {
         );
         let mut layers = vec![Layer::new("patient", PATIENT), Layer::new("suite", own)];
         layers.extend(self.layers);
-        let config = Config::load_over(&layers, None, std::iter::empty::<(String, String)>()).unwrap();
+        let mut config = Config::load_over(&layers, None, std::iter::empty::<(String, String)>()).unwrap();
+        (self.adjust)(&mut config);
         config.require_idp().unwrap();
         let mut listeners = server::bind(&config.http).unwrap();
         if self.one_socket {

@@ -18,9 +18,10 @@ pub struct EffectiveSetting {
 }
 
 impl Settings {
-    /// Every setting, by name.
+    /// Every setting, by name. An undocumented one is only there if it is set.
     pub(in crate::config) fn effective(&self) -> Vec<EffectiveSetting> {
-        let last = self.given.iter().filter_map(|(key, given)| Some((key, given.last()?)));
+        let listed = self.given.iter().filter(|(key, _)| self.is_documented(key) || self.is_set(key));
+        let last = listed.filter_map(|(key, given)| Some((key, given.last()?)));
         let shown = last.map(|(key, setting)| EffectiveSetting {
             key: key.clone(),
             value: if SECRETS.contains(&key.as_str()) { hidden(&setting.value) } else { shown(&setting.value) },

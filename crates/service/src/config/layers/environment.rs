@@ -60,7 +60,8 @@ impl Settings {
 
     fn unknown_variable(&mut self, name: &str, keys: &BTreeMap<String, String>, location: SourceLocation) {
         let files: Vec<String> = SECRETS.iter().map(|key| format!("{}_FILE", variable(key))).collect();
-        let candidates = keys.keys().chain(&files).map(String::as_str);
+        let documented = keys.iter().filter(|(_, key)| self.is_documented(key)).map(|(variable, _)| variable);
+        let candidates = documented.chain(&files).map(String::as_str);
         let similar = suggest(name, name.trim_start_matches("COMPANION"), candidates);
         let similar = similar.map(|similar| format!("; did you mean {similar}?")).unwrap_or_default();
         self.problem(None, location, format!("there is no such setting{similar}"));
