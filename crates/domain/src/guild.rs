@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::feed::Carried;
-use super::permissions::Standing;
+use super::role::Standing;
 use super::subscription::Plus;
 use super::{PermissionSet, Picture, ProviderRules, Role, Snowflake, Subscription, Time};
 

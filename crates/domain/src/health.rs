@@ -6,7 +6,14 @@ use std::time::Duration;
 use super::Time;
 use super::feed::{InstanceId, ShardKey};
 
-pub use super::retention::{SILENCE, is_silent};
+/// A bot process that is inactive for this long counts as gone: its heartbeat is forgotten, and its shards are free. It sends a
+/// heartbeat every 15 seconds, so five may be lost.
+pub const SILENCE: Duration = Duration::from_secs(90);
+
+/// Whether the last activity was long enough ago to count as silence; exactly 90 seconds is.
+pub fn is_silent(last_sign: Time, now: Time) -> bool {
+    now.since(last_sign) >= SILENCE
+}
 
 /// What a bot process reports about itself and its own shards.
 #[derive(Clone, Debug, PartialEq)]
@@ -352,5 +359,14 @@ mod tests {
         assert_eq!(silent.uptime, Uptime { readable: "offline".to_owned(), epoch: 0 });
         assert_eq!(silent.shards.len(), 1);
         assert_eq!(health.summary_valid_until(NOW), NOW.after(Duration::from_secs(30)), "the next whole minute");
+    }
+
+    #[test]
+    fn silence_begins_at_exactly_90_seconds() {
+        let last = Time::from_seconds(1_000_000);
+        for (millis, is_over) in [(0, false), (89_999, false), (90_000, true), (90_001, true)] {
+            assert_eq!(is_silent(last, last.after(Duration::from_millis(millis))), is_over, "{millis}");
+        }
+        assert!(!is_silent(last, last.before(SILENCE)), "a sign from the future");
     }
 }

@@ -1,7 +1,5 @@
 //! The permission keys, and the one rule that determines a person's role and permissions in a guild.
 
-use super::Role;
-
 macro_rules! permissions {
     ($($variant:ident = $name:literal),+ $(,)?) => {
         /// A permission key, in the specification's order.
@@ -124,74 +122,34 @@ impl FromIterator<Permission> for PermissionSet {
     }
 }
 
-/// What is known about one person in one guild; everything that the rule below considers.
-#[derive(Clone, Copy, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an independent fact, straight from the contract's table")]
-pub struct Standing {
-    /// The bot says that this person owns the guild.
-    pub owner: bool,
-    /// The provider lets this person manage the server.
-    pub manages: bool,
-    /// The permissions that the guild maps to this person's roles.
-    pub granted: PermissionSet,
-    /// The permissions that the team's roster grants this person.
-    pub team: PermissionSet,
-    /// The guild has configured the bot.
-    pub setup: bool,
-    /// The guild has linked its game server.
-    pub linked: bool,
-    /// The guild is in an active subscription.
-    pub guild_plus: bool,
-    /// The person owns an active subscription.
-    pub member_plus: bool,
-}
-
 /// The permissions that the team's roster gives a person, with those that they imply.
 pub const fn of_team(granted: PermissionSet) -> PermissionSet {
     let team = granted.intersection(PermissionSet::TEAM);
     team.with_if(Permission::Management, team.has(Permission::Executive))
 }
 
-impl Standing {
-    /// The rule of the contract: role and permissions of a person in a guild.
-    pub fn judge(&self) -> (Option<Role>, PermissionSet) {
-        use Permission as P;
-        let granted = |key| self.granted.intersection(PermissionSet::GRANTABLE).has(key);
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
 
-        let manage = self.owner || self.manages;
-        let erlc_manager = manage || granted(P::ErlcManager);
-        let erlc_admin = erlc_manager || granted(P::ErlcAdmin);
-        let erlc_staff = erlc_admin || granted(P::ErlcStaff);
-        let admin = manage || granted(P::Admin);
-        let moderator = admin || granted(P::Mod);
+    use super::Permission as P;
+    use super::*;
 
-        let role = if self.owner {
-            Some(Role::Owner)
-        } else if erlc_manager {
-            Some(Role::Manager)
-        } else if erlc_admin || admin {
-            Some(Role::Administrator)
-        } else if erlc_staff || moderator {
-            Some(Role::Moderator)
-        } else {
-            None
-        };
+    #[test]
+    fn the_keys_are_the_specifications_in_its_order() {
+        let all = "ERLC_STAFF SERVICE_PLUS_GUILD QUALITY_ASSURANCE ERLC_ADMIN DOCWRITER FOUNDER ERLC_MANAGER MANAGE_SERVER \
+            EXECUTIVE BOT_DEVELOPER WEB_DEVELOPER SETUP SESSION_STARTER MOD SUPPORT MANAGEMENT ADMIN SERVICE_STAFF ERLC_LINKED \
+            SERVICE_PLUS_MEMBER";
+        assert_eq!(P::ALL.map(P::name).join(" "), all);
+        assert!(P::ALL.into_iter().all(|key| P::from_name(key.name()) == Some(key)));
+        assert_eq!(P::from_name("mod"), None);
+    }
 
-        let permissions = of_team(self.team)
-            .with_if(P::ManageServer, manage)
-            .with_if(P::ErlcManager, erlc_manager)
-            .with_if(P::ErlcAdmin, erlc_admin)
-            .with_if(P::ErlcStaff, erlc_staff)
-            .with_if(P::Admin, admin)
-            .with_if(P::Mod, moderator)
-            .with_if(P::SessionStarter, manage || granted(P::SessionStarter))
-            .with_if(P::Setup, self.setup)
-            .with_if(P::ErlcLinked, self.linked)
-            .with_if(P::ServicePlusGuild, self.guild_plus)
-            .with_if(P::ServicePlusMember, self.member_plus);
-        (role, permissions)
+    proptest! {
+        #[test]
+        fn a_set_is_the_set_of_its_keys(bits in 0..1_u32 << P::ALL.len()) {
+            let set = PermissionSet(bits);
+            prop_assert_eq!(set.keys().collect::<PermissionSet>(), set);
+        }
     }
 }
-
-#[cfg(test)]
-mod tests;

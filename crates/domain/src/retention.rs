@@ -5,15 +5,6 @@ use std::time::Duration;
 
 use super::Time;
 
-/// A bot process that is inactive for this long counts as gone: its heartbeat is forgotten, and its shards are free. It sends a
-/// heartbeat every 15 seconds, so five may be lost.
-pub const SILENCE: Duration = Duration::from_secs(90);
-
-/// Whether the last activity was long enough ago to count as silence; exactly 90 seconds is.
-pub fn is_silent(last_sign: Time, now: Time) -> bool {
-    now.since(last_sign) >= SILENCE
-}
-
 /// How long the numbering of an unused process is remembered. A bot that was down for a long holiday continues where it was;
 /// one that comes back even later sends everything again.
 const NUMBERING: Duration = Duration::from_hours(30 * 24);
@@ -102,15 +93,6 @@ mod tests {
             assert_eq!(before(now), Time::from_seconds(100_000_000 - age));
             assert_eq!(before(Time::from_seconds(5)), Time::default(), "nothing is older than time itself");
         }
-    }
-
-    #[test]
-    fn silence_begins_at_exactly_90_seconds() {
-        let last = Time::from_seconds(1_000_000);
-        for (millis, is_over) in [(0, false), (89_999, false), (90_000, true), (90_001, true)] {
-            assert_eq!(is_silent(last, last.after(Duration::from_millis(millis))), is_over, "{millis}");
-        }
-        assert!(!is_silent(last, last.before(SILENCE)), "a sign from the future");
     }
 
     #[test]

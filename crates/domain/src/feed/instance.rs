@@ -1,7 +1,7 @@
 //! The bot's processes: their names, and what the service knows about their lifetime.
 
 use crate::Time;
-use crate::retention::is_silent;
+use crate::health::is_silent;
 
 /// The name of one start of one bot process: 1 to 64 characters of `[A-Za-z0-9_-]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

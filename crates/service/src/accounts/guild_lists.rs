@@ -37,17 +37,17 @@ pub enum ListError {
 
 /// How a stored list may be used, by its age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ListFreshness {
-    Fresh,
+pub enum ListAge {
+    Recent,
     StaleWhileRevalidate,
     StaleIfError,
     Expired,
 }
 
-impl ListFreshness {
+impl ListAge {
     pub fn of(limits: &GuildsConfig, fetched: Time, now: Time) -> Self {
         match age(fetched, now) {
-            age if age <= limits.fresh => Self::Fresh,
+            age if age <= limits.fresh => Self::Recent,
             age if age <= limits.stale_while_revalidate => Self::StaleWhileRevalidate,
             age if age <= limits.max_stale => Self::StaleIfError,
             _ => Self::Expired,
@@ -128,13 +128,13 @@ impl GuildLists {
     pub async fn ensure_usable(&self, user: Snowflake, fetched: Option<Time>, forced: bool) -> Result<bool, ListError> {
         let must_refresh = forced && self.take_forced_refresh(user);
         let now = self.fetcher.sources.clock.now();
-        match fetched.map_or(ListFreshness::Expired, |fetched| ListFreshness::of(&self.limits, fetched, now)) {
-            ListFreshness::Fresh if !must_refresh => Ok(false),
-            ListFreshness::StaleWhileRevalidate if !must_refresh => {
+        match fetched.map_or(ListAge::Expired, |fetched| ListAge::of(&self.limits, fetched, now)) {
+            ListAge::Recent if !must_refresh => Ok(false),
+            ListAge::StaleWhileRevalidate if !must_refresh => {
                 self.start_fetch(user, fetched);
                 Ok(false)
             }
-            ListFreshness::Expired => self.fetch(user, fetched, self.fetch_wait).await.map(|()| true),
+            ListAge::Expired => self.fetch(user, fetched, self.fetch_wait).await.map(|()| true),
             _ => match self.fetch(user, fetched, self.limits.refresh_wait).await {
                 Ok(()) => Ok(true),
                 Err(ListError::SignedOut) => Err(ListError::SignedOut),
@@ -317,16 +317,16 @@ mod tests {
         };
         let now = Time::from_seconds(1_000_000);
         for (age, expected) in [
-            (0, ListFreshness::Fresh),
-            (60, ListFreshness::Fresh),
-            (61, ListFreshness::StaleWhileRevalidate),
-            (600, ListFreshness::StaleWhileRevalidate),
-            (601, ListFreshness::StaleIfError),
-            (3600, ListFreshness::StaleIfError),
-            (3601, ListFreshness::Expired),
+            (0, ListAge::Recent),
+            (60, ListAge::Recent),
+            (61, ListAge::StaleWhileRevalidate),
+            (600, ListAge::StaleWhileRevalidate),
+            (601, ListAge::StaleIfError),
+            (3600, ListAge::StaleIfError),
+            (3601, ListAge::Expired),
         ] {
             for fetched in [now.before(seconds(age)), now.after(seconds(age))] {
-                assert_eq!(ListFreshness::of(&limits, fetched, now), expected, "{age}");
+                assert_eq!(ListAge::of(&limits, fetched, now), expected, "{age}");
             }
         }
     }

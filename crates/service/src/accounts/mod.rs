@@ -24,7 +24,7 @@ use tracing::info;
 use crate::config::Config;
 use crate::rate_limits::RateLimits;
 use crate::sources::Sources;
-pub use guild_lists::{GuildLists, ListError, ListFreshness, age};
+pub use guild_lists::{GuildLists, ListAge, ListError, age};
 pub use reseal::{GrantReport, KeyUse, ResealReport};
 pub use sign_in::{SignInAttempt, SignInError};
 

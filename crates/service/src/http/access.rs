@@ -17,7 +17,7 @@ use super::context::RequestContext;
 use super::error::ApiError;
 use super::hot_request::HotRequest;
 use super::hot_response::HotResponse;
-use super::pipeline::Body;
+use super::respond::Body;
 use crate::app::App;
 use crate::config::AccessLog;
 use crate::floods::FloodKind;

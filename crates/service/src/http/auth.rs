@@ -18,9 +18,8 @@ use telemetry::metrics::{LimitName, SignInOutcome};
 
 use super::context::RequestContext;
 use super::cors;
-use super::error::ApiError;
+use super::error::{ApiError, OVERLOAD_RETRY};
 use super::extract::{self, UserSession};
-use super::pipeline::OVERLOAD_RETRY;
 use super::respond::{Success, json};
 use super::sessions::run_to_completion;
 use crate::accounts::SignInAttempt;

@@ -16,6 +16,9 @@ use telemetry::metrics::LimitName;
 use crate::accounts::{ListError, SignInError};
 use crate::floods::FloodKind;
 
+/// When a client that was refused because of load should come back.
+pub(super) const OVERLOAD_RETRY: Duration = Duration::from_secs(1);
+
 #[derive(Clone, Debug)]
 pub(crate) struct ApiError {
     pub(super) code: ErrorCode,

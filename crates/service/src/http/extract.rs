@@ -16,15 +16,16 @@ use secrecy::SecretString;
 use telemetry::metrics::LimitName;
 
 use super::context::RequestContext;
-use super::error::ApiError;
-use super::pipeline::OVERLOAD_RETRY;
+use super::error::{ApiError, OVERLOAD_RETRY};
 use crate::app::App;
 
 const INSTANCE: HeaderName = HeaderName::from_static("feed-instance");
 const SEQUENCE: HeaderName = HeaderName::from_static("feed-sequence");
 const AFTER: HeaderName = HeaderName::from_static("feed-after");
 const LAST_SEQUENCE: u64 = 1 << 62;
-const TOKEN: HeaderName = HeaderName::from_static("token");
+/// The name of the header `Token`, as HTTP/2 writes it.
+pub(super) const TOKEN_NAME: &str = "token";
+const TOKEN: HeaderName = HeaderName::from_static(TOKEN_NAME);
 
 /// The session that the `Token` header belongs to.
 #[derive(Clone, Debug)]

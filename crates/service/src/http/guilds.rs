@@ -63,7 +63,7 @@ pub(super) async fn show(
 ) -> Result<Response, ApiError> {
     let id: Option<Snowflake> = id.ok().and_then(|Path(id)| id.parse().ok());
     // A list is fetched even for an invalid ID, so that the response time reveals nothing.
-    let cached = app.views.guilds.get(Listing::WithBot, session.user, wants_fresh(&headers)).await?;
+    let cached = app.views.guilds.get(Listing::WithBot, session.user, wants_refresh(&headers)).await?;
     let body = id.and_then(|id| cached.list.one(id)).ok_or(ErrorCode::GuildNotFound)?;
     let body = encoding::encode(&CompressibleBody::new(body), &headers).await;
     Ok(respond(body, cached.age(app.clock.now())).into_response())
@@ -93,7 +93,7 @@ async fn respond_list(
     session: &UserSession,
     headers: &HeaderMap,
 ) -> Result<Response, ApiError> {
-    let cached = app.views.guilds.get(listing, session.user, wants_fresh(headers)).await?;
+    let cached = app.views.guilds.get(listing, session.user, wants_refresh(headers)).await?;
     let body = encoding::encode(&cached.body, headers).await;
     Ok(respond(body, cached.age(app.clock.now())).into_response())
 }
@@ -113,7 +113,7 @@ fn respond(body: EncodedBody, age: Duration) -> http::Response<Full<Bytes>> {
 }
 
 /// Whether the client asks for a fresh list.
-pub(super) fn wants_fresh(headers: &HeaderMap) -> bool {
+pub(super) fn wants_refresh(headers: &HeaderMap) -> bool {
     headers.get_all(header::CACHE_CONTROL).iter().any(|value| names_no_cache(value.as_bytes()))
 }
 

@@ -5,6 +5,7 @@ use http::{Method, Request, Version};
 use hyper::body::Body;
 
 use super::bounds::HeaderSize;
+use super::extract::TOKEN_NAME;
 
 /// More than browsers send. Requests with more are left to hyper.
 const PARSED_HEADERS: usize = 40;
@@ -95,7 +96,7 @@ impl<'a> HotHeaders<'a> {
             // Few names have the same length, so most are told apart without a comparison.
             let place = match name.len() {
                 4 if is("host") => &mut headers.host,
-                5 if is("token") => &mut headers.token,
+                5 if is(TOKEN_NAME) => &mut headers.token,
                 6 if is("origin") => &mut headers.origin,
                 10 if is("sent-epoch") => &mut headers.sent_epoch,
                 11 if is("traceparent") => &mut headers.trace_parent,

@@ -44,4 +44,5 @@ pub(crate) use hot_request::{HotRequest, NotHot};
 #[cfg(test)]
 pub(crate) use openapi::describe;
 pub use openapi::document;
-pub use pipeline::{Body, HttpService};
+pub use pipeline::HttpService;
+pub use respond::Body;

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use domain::Time;
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header};
-use http_body_util::{Either, Full};
+use http_body_util::Either;
 use hyper::body::Body as _;
 use telemetry::metrics::{GaugeGuard, LimitName, RequestMetrics};
 use telemetry::request_id::{self, RequestScope};
@@ -26,28 +26,22 @@ use tracing::debug;
 use super::access::{self, AccessRecord};
 use super::context::{REQUEST_ID, RequestContext};
 use super::cors::UnlistedOrigins;
-use super::error::ApiError;
+use super::error::{ApiError, OVERLOAD_RETRY};
 use super::fast_path::HotRoutes;
 use super::framing::TrackedBody;
 use super::measure::MeasuredRequest;
-use super::respond::Success;
+use super::respond::{Body, Success};
 use super::zone::{Deadline, ErrorFormat, PermitPool, RequestBody, Zone, Zones};
 use super::{bounds, date, framing, pages};
 use crate::app::App;
 
 mod arrival;
 
-/// When a client that was refused because of load should come back.
-pub(super) const OVERLOAD_RETRY: Duration = Duration::from_secs(1);
-
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
 const CLOSE: HeaderValue = HeaderValue::from_static("close");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-
-/// A response's body: cached bytes, or the router's.
-pub type Body = Either<Full<Bytes>, axum::body::Body>;
 
 /// The service as the server sees it: a request in, a response out, whatever happens.
 #[derive(Clone)]

@@ -11,7 +11,7 @@ use telemetry::metrics::CacheName;
 
 use super::cached::{CacheMap, CacheRead, Cached, Weigh};
 use super::compressible::CompressibleBody;
-use crate::accounts::{self, GuildLists, ListError, ListFreshness};
+use crate::accounts::{self, GuildLists, ListAge, ListError};
 use crate::config::{Config, GuildsConfig};
 use crate::sources::Sources;
 
@@ -104,7 +104,7 @@ impl GuildsView {
 
     /// The list of a user's guilds with the bot, if it is cached and fresh and the provider's list in it needs no refresh.
     pub fn cached(&self, user: Snowflake, now: Time) -> Option<Arc<Cached<GuildsResponse>>> {
-        self.fresh_enough(Listing::WithBot, user, now)
+        self.recent_enough(Listing::WithBot, user, now)
     }
 
     /// A user's response; `forced` asks the provider first. Stale if the store cannot be reached.
@@ -114,13 +114,13 @@ impl GuildsView {
         user: Snowflake,
         forced: bool,
     ) -> Result<Arc<Cached<GuildsResponse>>, ListError> {
-        if !forced && let Some(cached) = self.fresh_enough(listing, user, self.sources.clock.now()) {
+        if !forced && let Some(cached) = self.recent_enough(listing, user, self.sources.clock.now()) {
             return Ok(cached);
         }
         match self.get_current(listing, user, forced).await {
             Err(ListError::Store(error)) => Ok(self.cache_of(listing).or_stale(error, &user, |stale| {
                 let now = self.sources.clock.now();
-                (!stale.has_expired(now) && self.freshness(&stale, now) != ListFreshness::Expired).then_some(stale)
+                (!stale.has_expired(now) && self.list_age(&stale, now) != ListAge::Expired).then_some(stale)
             })?),
             outcome => outcome,
         }
@@ -167,13 +167,12 @@ impl GuildsView {
         }
     }
 
-    fn fresh_enough(&self, listing: Listing, user: Snowflake, now: Time) -> Option<Arc<Cached<GuildsResponse>>> {
-        self.cached_of_any_age(listing, user, now)
-            .filter(|response| self.freshness(response, now) == ListFreshness::Fresh)
+    fn recent_enough(&self, listing: Listing, user: Snowflake, now: Time) -> Option<Arc<Cached<GuildsResponse>>> {
+        self.cached_of_any_age(listing, user, now).filter(|response| self.list_age(response, now) == ListAge::Recent)
     }
 
-    fn freshness(&self, response: &GuildsResponse, now: Time) -> ListFreshness {
-        ListFreshness::of(&self.limits, response.fetched, now)
+    fn list_age(&self, response: &GuildsResponse, now: Time) -> ListAge {
+        ListAge::of(&self.limits, response.fetched, now)
     }
 
     fn cached_of_any_age(&self, listing: Listing, user: Snowflake, now: Time) -> Option<Arc<Cached<GuildsResponse>>> {

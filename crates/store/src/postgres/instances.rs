@@ -4,7 +4,7 @@ use deadpool_postgres::{GenericClient, Transaction};
 use domain::feed::{
     FIRST_EVENT, InstanceId, InstanceState, LOST_SHARDS, Life, OwnShards, SenderState, ShardKey, counted_start,
 };
-use domain::{Time, retention};
+use domain::{Time, health, retention};
 use tokio_postgres::Row;
 
 use super::columns::{Column as _, ReadColumn as _, Whole, integer, readable, unsigned};
@@ -114,7 +114,7 @@ pub(super) async fn possibly_lost_shards(db: &Transaction<'_>, instance: &Instan
 pub(super) async fn note_left(db: &Transaction<'_>, instance: &InstanceId, now: Time) -> Sql<()> {
     let sql = "UPDATE feed_instances SET last_used = least(last_used, $3) WHERE key = $1 AND instance = $2";
     let statement = db.prepare_cached(sql).await?;
-    let silent = now.before(retention::SILENCE).stored();
+    let silent = now.before(health::SILENCE).stored();
     db.execute(&statement, &[&instance.key, &instance.name.as_str(), &silent]).await?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use domain::feed::{
     FIRST_EVENT, InstanceId, InstanceState, LOST_SHARDS, Life, OwnShards, SenderState, ShardKey, counted_start,
 };
-use domain::{Time, retention};
+use domain::{Time, health, retention};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::columns::{Column as _, ReadColumn as _, integer, readable, unsigned};
@@ -112,7 +112,7 @@ pub(super) fn possibly_lost_shards(connection: &Connection, instance: &InstanceI
 /// Makes an instance count as silent, because it says that it leaves. Its next call would undo this.
 pub(super) fn note_left(connection: &Connection, instance: &InstanceId, now: Time) -> rusqlite::Result<()> {
     let sql = "UPDATE feed_instances SET last_used = min(last_used, ?3) WHERE key = ?1 AND instance = ?2";
-    let silent = now.before(retention::SILENCE).stored();
+    let silent = now.before(health::SILENCE).stored();
     connection.prepare_cached(sql)?.execute(params![instance.key, instance.name.as_str(), silent]).map(drop)
 }
 

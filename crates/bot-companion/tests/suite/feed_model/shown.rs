@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::permissions::Standing;
+use domain::role::Standing;
 use domain::{Permission, PermissionSet};
 use serde_json::{Value, json};
 
