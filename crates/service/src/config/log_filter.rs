@@ -15,17 +15,6 @@ const OURS: [&str; 6] = [
     "bot_companion_sandbox",
     "bot_companion_telemetry",
 ];
-/// The former names of these modules, which filters may still use.
-const FORMER: [(&str, &str); 8] = [
-    ("bot_companion::store", "bot_companion_store"),
-    ("bot_companion::idp", "bot_companion_provider::idp"),
-    ("bot_companion::sandbox", "bot_companion_sandbox"),
-    ("bot_companion::traces", "bot_companion_telemetry::traces"),
-    ("bot_companion::clock_watch", "bot_companion_service::app::clock_watch"),
-    ("bot_companion::recorder", "bot_companion_service::app::recorder"),
-    ("bot_companion::uploads", "bot_companion_service::app::uploads"),
-    ("bot_companion::cli::demo", "bot_companion_service::cli::dev::demo_bot"),
-];
 
 pub(super) fn log_filter(text: &str) -> Result<String, Advice> {
     let general = || "write a level like \"info\", or directives like \"info,bot_companion=debug\"".to_owned();
@@ -35,15 +24,9 @@ pub(super) fn log_filter(text: &str) -> Result<String, Advice> {
         check(directive).map_err(|why| if why.is_empty() { general() } else { format!("{why}; {}", general()) })?;
     }
     // The library does not accept spaces.
-    let filter = directives.into_iter().map(with_present_name).collect::<Vec<_>>().join(",");
+    let filter = directives.join(",");
     EnvFilter::builder().parse(&filter).map_err(|_| general())?;
     Ok(filter)
-}
-
-fn with_present_name(directive: &str) -> String {
-    let rest = |former| directive.strip_prefix(former).filter(|rest| rest.starts_with(['=', ':', '[']));
-    let renamed = FORMER.iter().find_map(|(former, now)| rest(former).map(|rest| format!("{now}{rest}")));
-    renamed.unwrap_or_else(|| directive.to_owned())
 }
 
 /// The parts between commas; commas in brackets and braces belong to a span's fields.
@@ -139,19 +122,6 @@ mod tests {
             "bot_companion[request]=trace",
         ] {
             assert_eq!(log_filter(text), Ok(text.replace(", ", ",")));
-        }
-    }
-
-    #[test]
-    fn modules_that_moved_are_still_known_by_their_former_names() {
-        for (former, now) in [
-            ("warn,bot_companion::store=info", "warn,bot_companion_store=info"),
-            ("bot_companion::store::sqlite=debug", "bot_companion_store::sqlite=debug"),
-            ("bot_companion::idp[call]=debug", "bot_companion_provider::idp[call]=debug"),
-            ("error,bot_companion::recorder=info", "error,bot_companion_service::app::recorder=info"),
-            ("bot_companion::stored=info", "bot_companion::stored=info"),
-        ] {
-            assert_eq!(log_filter(former), Ok(now.to_owned()));
         }
     }
 
