@@ -49,21 +49,6 @@ pub(super) fn expect_version(found: i64, newest: usize) -> Result<()> {
     )))
 }
 
-/// Earlier releases kept this table in the destination of `store copy` until the copy was finished.
-pub(super) const COPY_POSITION: &str = "store_copy";
-
-/// Half a copy is not a store.
-pub(super) fn refuse_unfinished_copy(is_unfinished: bool) -> Result<()> {
-    if !is_unfinished {
-        return Ok(());
-    }
-    Err(StoreError::Failed(
-        "a copy into this database was not finished: run `bot-companion store copy` again into an empty one, or restore a backup into \
-         this one with `restore --replace`"
-            .to_owned(),
-    ))
-}
-
 /// Whether one of the steps creates this table.
 pub(super) fn makes(steps: &[&str], table: &str) -> bool {
     let made = format!("CREATE TABLE {table} (");

@@ -32,8 +32,9 @@ async fn done(config: &Path, keys: Option<&str>, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A store with one grant, whose service is stopped; the keys may come from the environment.
-async fn with_a_grant(config: &Path, provider: &sandbox::Sandbox, keys: Option<&str>) {
+/// A store with one grant, whose service is stopped; the keys may come from the environment. Returns
+/// its user's token.
+async fn with_a_grant(config: &Path, provider: &sandbox::Sandbox, keys: Option<&str>) -> String {
     let mut asked = command(&["serve", "--listen", "127.0.0.1:0"]);
     asked.arg("--config").arg(config);
     if let Some(keys) = keys {
@@ -41,9 +42,10 @@ async fn with_a_grant(config: &Path, provider: &sandbox::Sandbox, keys: Option<&
     }
     let mut service = Running::start(asked).await;
     let answer = service.client().post("/auth").header("Idp-Code", provider.issue_code("owner")).send().await;
-    assert_eq!(answer.status, 200);
+    let token = answer.data()["token"].as_str().unwrap().to_owned();
     service.terminate();
     assert!(service.ended().await.success());
+    token
 }
 
 #[tokio::test]
@@ -204,24 +206,31 @@ async fn a_key_file_of_no_use_does_not_stand_in_the_way_of_a_backup() {
 }
 
 #[tokio::test]
-async fn a_store_in_use_is_not_copied() {
-    sqlite_only!("the store's own test covers both; this one uses a real service");
-    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
-    let config = config_file(&folder, &provider, "");
-    let mut asked = command(&["serve", "--listen", "127.0.0.1:0"]);
-    asked.arg("--config").arg(&config);
-    let mut service = Running::start(asked).await;
-    let (from, to) = (format!("sqlite:{}", folder.file().display()), folder.path().join("copy.db"));
-    let copy = ["store", "copy", "--from", &from, "--to", &format!("sqlite:{}", to.display())];
-    let output = run(command(&copy)).await;
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("the store is in use") && told.contains("stop the service"), "{told}");
-    assert!(!to.exists());
-    assert_eq!(service.client().get("/").await.status, 200, "the service keeps running");
-    service.terminate();
-    assert!(service.ended().await.success());
-    assert!(run(command(&copy)).await.status.success());
+async fn a_store_moves_to_the_other_kind_and_back_with_its_sessions() {
+    let (folder, other, provider) = (Folder::new(), Folder::new(), sandbox(Clock::system()));
+    let (config, back) = (config_file(&folder, &provider, ""), config_file(&other, &provider, ""));
+    let file = format!("sqlite:{}", folder.path().join("moved.db").display());
+    let asked = |config: &Path, url: Option<&str>, arguments: &[&str]| {
+        let mut asked = command(arguments);
+        asked.arg("--config").arg(config).env("COMPANION_SECRETS_KEYS", OLD);
+        asked.envs(url.map(|url| ("COMPANION_STORE_URL", url)));
+        asked
+    };
+    let token = with_a_grant(&config, &provider, Some(OLD)).await;
+    for (number, (from, to)) in
+        [((&config, None), (&config, Some(&*file))), ((&config, Some(&*file)), (&back, None))].into_iter().enumerate()
+    {
+        let backup = folder.path().join(format!("moving-{number}"));
+        let backup = backup.to_str().unwrap();
+        assert!(run(asked(from.0, from.1, &["backup", backup])).await.status.success());
+        let restored = run(asked(to.0, to.1, &["restore", backup, "--keep-sessions"])).await;
+        let told = String::from_utf8_lossy(&restored.stdout);
+        assert!(told.contains("1 of 1 grant in it can be decrypted"), "{told}");
+        let mut service = Running::start(asked(to.0, to.1, &["serve", "--listen", "127.0.0.1:0"])).await;
+        assert_eq!(service.client().with_token(&token).get("/sessions").await.status, 200);
+        service.terminate();
+        assert!(service.ended().await.success());
+    }
 }
 
 #[tokio::test]

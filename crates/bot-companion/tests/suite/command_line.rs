@@ -153,7 +153,7 @@ async fn the_help_of_every_command_reads_well() {
         &["backup"],
         &["restore"],
         &["store"],
-        &["store", "copy"],
+        &["store", "vacuum"],
     ];
     for words in commands {
         let (code, help, _) = outcome(&[words, &["--help"]].concat()).await;

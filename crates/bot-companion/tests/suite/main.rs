@@ -81,7 +81,6 @@ mod start_checks;
 mod starting;
 mod startup_messages;
 mod stats;
-mod store_copy;
 mod strangers;
 mod switches;
 mod tls;

@@ -252,7 +252,7 @@ fn grants_text(grants: &GrantReport) -> Vec<String> {
 }
 
 /// Only shown if standard error is a terminal.
-pub(super) fn progress(doing: &'static str) -> ProgressBar {
+fn progress(doing: &'static str) -> ProgressBar {
     let bar = ProgressBar::new(0).with_message(doing);
     if let Ok(style) = ProgressStyle::with_template("{msg:30} {bar:40} {human_pos} of {human_len} rows, {eta} left") {
         bar.set_style(style);

@@ -26,7 +26,6 @@ mod serve;
 mod settings;
 mod start_checks;
 mod stats;
-mod store;
 mod team;
 mod users;
 mod vacuum;
@@ -193,9 +192,9 @@ Examples:
   bot-companion restore companion.backup
   bot-companion restore companion.backup --replace")]
     Restore(backup::Restore),
-    /// Copy the data to another store, or vacuum the database file.
+    /// Vacuum the database file.
     #[command(subcommand)]
-    Store(store::StoreCommand),
+    Store(vacuum::StoreCommand),
 }
 
 #[derive(Clone, Debug, clap::Args)]
@@ -235,7 +234,7 @@ pub fn run(cli: Cli, version: Version) -> anyhow::Result<()> {
         Command::Stats(stats) => stats::run(&stats),
         Command::Backup(backup) => backup::run_backup(backup),
         Command::Restore(restore) => backup::run_restore(restore),
-        Command::Store(store) => store::run(store),
+        Command::Store(store) => vacuum::run(store),
     }
 }
 

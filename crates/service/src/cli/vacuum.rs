@@ -2,6 +2,7 @@
 //! vacuum`.
 
 use anyhow::bail;
+use clap::Subcommand;
 use secrecy::SecretString;
 use serde_json::json;
 use store::{self, StoreError, VacuumNeeds};
@@ -10,6 +11,20 @@ use tracing::{info, warn};
 use super::database::{self, Missing};
 use super::output::OutputForm;
 use super::{ConfigFile, print, runtime};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum StoreCommand {
+    /// Rewrite the SQLite database file, so that no deleted data is left in it.
+    ///
+    /// A running service's writes have to wait and may fail, so stop it before you vacuum a large file. Needs twice the file's
+    /// size in free disk space.
+    Vacuum {
+        #[command(flatten)]
+        form: OutputForm,
+        #[command(flatten)]
+        config: ConfigFile,
+    },
+}
 
 /// A larger file would delay startup for so long that a liveness probe ends it, over and over.
 const MOST_AT_START: u64 = 128 << 20;
@@ -74,8 +89,8 @@ pub(super) async fn after_forgetting(url: &SecretString) -> Option<String> {
     }
 }
 
-pub(super) fn run(form: OutputForm, file: &ConfigFile) -> anyhow::Result<()> {
-    let config = database::prepare(file, Missing::Refuse)?;
+pub(super) fn run(StoreCommand::Vacuum { form, config }: StoreCommand) -> anyhow::Result<()> {
+    let config = database::prepare(&config, Missing::Refuse)?;
     let url = &config.store.url;
     runtime()?.block_on(async {
         let Some(needs) = store::vacuum_needs(url).await? else {

@@ -155,7 +155,7 @@ fn build(settings: &mut Settings) -> Option<Config> {
             url: s.text("store.url", value::store_url)?,
             wait: s.duration("store.wait", TEN_MS..=MINUTE)?,
             connections: s.number("store.connections", 2..=1_000)?,
-            start_wait: s.text("store.start_wait", start_wait)?,
+            start_wait: s.text("store.start_wait", value::duration("30s", Duration::ZERO..=10 * MINUTE))?,
         },
         idp: IdpConfig {
             base_url: s.text("idp.base_url", value::base_url)?,
@@ -246,13 +246,6 @@ fn site(s: &mut Settings) -> Option<SiteConfig> {
         invite_url: s.text("site.invite_url", site_value::site_invite_url)?,
         links: s.list("site.links", site_value::site_link)?,
     })
-}
-
-/// The default of `store.start_wait`, also for commands without a configuration.
-pub(crate) const START_WAIT: &str = "30s";
-
-pub(crate) fn start_wait(text: &str) -> Result<Duration, String> {
-    value::duration(START_WAIT, Duration::ZERO..=10 * MINUTE)(text)
 }
 
 const TEN_MS: Duration = Duration::from_millis(10);

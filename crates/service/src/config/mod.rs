@@ -25,7 +25,6 @@ pub use key::{SecretKey, SecretKeyError};
 pub use layers::{EffectiveSetting, SecretFile};
 pub use listen::{ListenAddress, SocketAccess};
 pub use load::{ConfigError, Layer};
-pub(crate) use load::{START_WAIT, start_wait};
 pub use reloadable::{ConfigChanges, CurrentConfig, ReloadableConfig};
 use runtime::Network;
 use secrecy::SecretString;

@@ -1,8 +1,6 @@
 //! The only way that data leaves or enters a store. A backup is taken while the service runs, and restored into either kind of
-//! store: by [`restore()`] from a file, or by [`copy()`] from a pipe that another store writes its backup to. It is loaded into
-//! the schema it was made with, and migrated from there.
+//! store. It is loaded into the schema it was made with, and migrated from there.
 
-mod copy;
 pub(crate) mod format;
 #[cfg(test)]
 mod fuzz;
@@ -22,7 +20,6 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
-pub use copy::{CopyError, CopyOptions, CopyReport, copy};
 pub use format::{BackupHeader, TableHeader};
 use format::{BackupReader, BackupWriter};
 pub use restore::{RestoreOptions, RestoreReport, restore};
@@ -60,23 +57,14 @@ pub enum BackupError {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// Rows are read or written.
-    Moving,
-    /// Both sides of a copy are read again and compared.
-    Comparing,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress<'a> {
-    pub stage: Stage,
     pub table: &'a str,
     pub rows: u64,
     /// The total number of rows.
     pub of: u64,
 }
 
-/// Follows a backup, a restore or a copy.
+/// Follows a backup or a restore.
 pub trait BackupWatch: Send {
     fn progress(&mut self, progress: Progress<'_>);
     /// This grant is in the backup.
@@ -139,7 +127,7 @@ pub async fn back_up_to(
     watch: &mut dyn BackupWatch,
 ) -> Result<BackupHeader, BackupError> {
     let wrong = |error: std::io::Error| BackupError::Output(error.to_string());
-    let mut source = BackupSource::open(what, false).await?;
+    let mut source = BackupSource::open(what).await?;
     source.write(out, wrong, watch).await?;
     Ok(source.header)
 }
@@ -151,15 +139,14 @@ struct BackupSource {
 }
 
 impl BackupSource {
-    /// With `alone`, nobody else may be using the store.
-    async fn open(what: &BackupOptions, alone: bool) -> Result<Self, BackupError> {
+    async fn open(what: &BackupOptions) -> Result<Self, BackupError> {
         super::check(&what.url).map_err(|problem| BackupError::Refused(format!("store.url: {problem}")))?;
         let mut store = match super::local_file(&what.url) {
             Some(path) if !path.exists() => {
                 return Err(BackupError::Refused(format!("there is no database at {}", path.display())));
             }
-            Some(path) => sqlite::backup::source(path, alone).await?,
-            None => postgres::backup::source(&what.url, what.start_wait, alone).await?,
+            Some(path) => sqlite::backup::source(path).await?,
+            None => postgres::backup::source(&what.url, what.start_wait).await?,
         };
         store.freeze().await?;
         let kind = super::kind(&what.url);
@@ -204,7 +191,7 @@ impl BackupSource {
                     }
                 }
                 done += rows.len() as u64;
-                watch.progress(Progress { stage: Stage::Moving, table: table.name, rows: done, of });
+                watch.progress(Progress { table: table.name, rows: done, of });
             }
         }
         writer.finish().and_then(|out| out.into_inner().map_err(std::io::IntoInnerError::into_error)).map_err(&wrong)
@@ -217,7 +204,7 @@ async fn write_file(
     watch: &mut dyn BackupWatch,
 ) -> Result<BackupHeader, BackupError> {
     let wrong = |error: std::io::Error| cannot("be written", part, &error);
-    let mut source = BackupSource::open(what, false).await?;
+    let mut source = BackupSource::open(what).await?;
     let mut open = OpenOptions::new();
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut open, 0o600);

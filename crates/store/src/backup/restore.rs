@@ -14,7 +14,7 @@ use super::side::{Batches, RestoreEnd, Side};
 use super::statements::{BYTES, ROWS};
 use super::tables::TABLES;
 use super::value::{self, CellValue, Row};
-use super::{BackupError, BackupHeader, BackupWatch, Progress, Stage, grant_of, numbers, open_backup, snowflake};
+use super::{BackupError, BackupHeader, BackupWatch, Progress, grant_of, numbers, open_backup, snowflake};
 use crate::columns::Column as _;
 use crate::person_places::{self, OnForget};
 use crate::{BotKey, Result, postgres, sqlite};
@@ -197,7 +197,7 @@ pub(super) async fn load(
                 done += batch.len() as u64;
                 store.put(table, std::mem::take(&mut batch)).await?;
                 size = 0;
-                watch.progress(Progress { stage: Stage::Moving, table: &table.name, rows: done, of });
+                watch.progress(Progress { table: &table.name, rows: done, of });
             }
         }
     }

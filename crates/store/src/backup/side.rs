@@ -13,8 +13,6 @@ use crate::{Result, StoreError};
 pub(crate) trait Side: Send {
     /// Which of the two schemas it has. Only SQLite can store every character.
     fn is_sqlite(&self) -> bool;
-    /// Marks the store with a number for as long as it is open; `false` if it already had that mark.
-    async fn mark(&mut self, number: i64) -> Result<bool>;
     /// Freezes reads: they see the store as of now, until this is called again.
     async fn freeze(&mut self) -> Result<()>;
     /// The last number drawn for a version or a snapshot.

@@ -1,6 +1,4 @@
-//! The values in a row, in either store, and their encoding for backups and checksums.
-
-use aws_lc_rs::digest;
+//! The values in a row, in either store, and their encoding for backups.
 
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,18 +94,15 @@ impl CellValue {
     }
 }
 
-/// Replaces the one character that PostgreSQL cannot store, and returns whether it was there.
-pub(crate) fn replace_nul(row: &mut Row) -> bool {
-    let mut was_there = false;
+/// Replaces the one character that PostgreSQL cannot store.
+pub(crate) fn replace_nul(row: &mut Row) {
     for value in row {
         if let CellValue::Text(text) = value
             && text.contains('\0')
         {
             *text = text.replace('\0', "\u{fffd}");
-            was_there = true;
         }
     }
-    was_there
 }
 
 pub(crate) fn encode(values: &[CellValue]) -> Vec<u8> {
@@ -129,34 +124,6 @@ pub(crate) fn decode(mut bytes: &[u8], columns: usize) -> Option<Row> {
         row.push(CellValue::decode(&mut bytes)?);
     }
     Some(row)
-}
-
-/// A checksum over rows that does not depend on their order: the sum of their SHA-256. Where a character was replaced, the
-/// stores may sort the same rows differently.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Checksum {
-    pub(super) rows: u64,
-    /// Least significant part first.
-    sum: [u64; 4],
-}
-
-impl Checksum {
-    pub(super) fn add(&mut self, row: &[CellValue]) {
-        let digest = digest::digest(&digest::SHA256, &encode(row));
-        self.rows += 1;
-        let mut carry = false;
-        for (part, bytes) in self.sum.iter_mut().zip(digest.as_ref().rchunks_exact(8)) {
-            let more = bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
-            let (sum, over) = part.overflowing_add(more);
-            let (sum, over_again) = sum.overflowing_add(u64::from(carry));
-            (*part, carry) = (sum, over || over_again);
-        }
-    }
-
-    /// In hexadecimal.
-    pub(super) fn text(&self) -> String {
-        self.sum.iter().rev().fold(String::new(), |text, part| text + &format!("{part:016x}"))
-    }
 }
 
 #[cfg(test)]
@@ -185,31 +152,9 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_differ_have_other_checksums_and_their_order_does_not_count() {
-        let sum = |rows: &[Row]| {
-            let mut sum = Checksum::default();
-            for row in rows {
-                sum.add(row);
-            }
-            sum
-        };
-        let text = |text: &str| CellValue::Text(text.to_owned());
-        let (one, two) = (vec![text("a"), text("bc")], vec![text("ab"), text("c")]);
-        let both = [one.clone(), two.clone()];
-        assert_ne!(sum(&both[..1]), sum(&both[1..]));
-        assert_eq!(sum(&both), sum(&[two, one.clone()]));
-        assert_ne!(sum(&both[..1]).text(), sum(&[one.clone(), one]).text());
-        assert_ne!(sum(&[vec![CellValue::Integer(1)]]), sum(&[vec![CellValue::Boolean(true)]]));
-        assert_eq!(sum(&[vec![CellValue::Real(0.0)]]), sum(&[vec![CellValue::Real(-0.0)]]));
-        let of_nothing = sum(&[vec![]]).text();
-        assert_eq!(of_nothing, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-    }
-
-    #[test]
     fn what_postgresql_cannot_store_is_replaced() {
         let mut row = row();
-        assert!(replace_nul(&mut row));
+        replace_nul(&mut row);
         assert_eq!(row[3], CellValue::Text("ä\u{fffd}".to_owned()));
-        assert!(!replace_nul(&mut row));
     }
 }

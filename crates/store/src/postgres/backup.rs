@@ -24,7 +24,7 @@ use crate::backup::side::{RestoreEnd, Side, in_use};
 use crate::backup::statements::{BRING_PROBE_BACK, BYTES, Dialect, KEEP_PROBE, count, own_data_questions};
 use crate::backup::tables::{PROBE, STAGED, TABLES, Table};
 use crate::backup::value::{CellValue, ColumnKind, Row};
-use crate::schema_version::{COPY_POSITION, makes};
+use crate::schema_version::makes;
 use crate::starting::{StoreLocation, keep_trying};
 use crate::{Result, StoreError};
 
@@ -51,14 +51,10 @@ impl Drop for ServerSide {
     }
 }
 
-/// Opens the source, which is never written to. Services may be using it, unless `alone`.
-pub(crate) async fn source(url: &SecretString, start_wait: Duration, alone: bool) -> Result<Box<dyn Side>> {
+/// Opens the source, which is never written to. Services may be using it.
+pub(crate) async fn source(url: &SecretString, start_wait: Duration) -> Result<Box<dyn Side>> {
     let server = ServerSide::open(url, start_wait).await?;
     migrations::expect_current(&server.client).await?;
-    migrations::refuse_unfinished_copy(&server.client).await?;
-    if alone {
-        server.expect_alone().await?;
-    }
     Ok(Box::new(server))
 }
 
@@ -66,7 +62,7 @@ pub(crate) async fn destination(url: &SecretString, start_wait: Duration) -> Res
     let server = ServerSide::open(url, start_wait).await?;
     server.client.batch_execute(ALONE).await.map_err(|error| {
         if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
-            return StoreError::Unavailable("another copy or restore into this database is running".to_owned());
+            return StoreError::Unavailable("another restore into this database is running".to_owned());
         }
         error.into()
     })?;
@@ -126,10 +122,6 @@ impl Side for ServerSide {
         false
     }
 
-    async fn mark(&mut self, number: i64) -> Result<bool> {
-        Ok(self.client.query_one("SELECT pg_try_advisory_lock($1)", &[&number]).await?.try_get(0)?)
-    }
-
     async fn freeze(&mut self) -> Result<()> {
         self.client.batch_execute(FREEZE).await?;
         migrations::expect_current(&self.client).await
@@ -182,7 +174,6 @@ impl Side for ServerSide {
     }
 
     async fn make_room(&mut self, version: usize) -> Result<()> {
-        self.client.batch_execute(&format!("DROP TABLE IF EXISTS {COPY_POSITION}")).await?;
         if version != NEWEST {
             let made = ours().chain([PROBE, "schema_version"]).collect::<Vec<_>>().join(", ");
             self.client.batch_execute(&format!("{KEEP_PROBE}; DROP TABLE {made}; DROP SEQUENCE versions")).await?;

@@ -17,8 +17,7 @@ pub(crate) async fn look(url: &SecretString, limit: Duration) -> Result<StoreLoo
     let address = address(url)?;
     let newest = migrations::NEWEST;
     let (schema, server) =
-        ask(&address, limit, async |client| Ok((migrations::readable_version(client).await?, server(client).await?)))
-            .await?;
+        ask(&address, limit, async |client| Ok((migrations::version(client).await?, server(client).await?))).await?;
     let content = if usize::try_from(schema) == Ok(newest) {
         Some(timeout(limit, content(&address, limit)).await.map_err(silent)??)
     } else {
@@ -34,7 +33,7 @@ pub(crate) async fn look_at_server(url: &SecretString, limit: Duration) -> Resul
 
 /// Makes sure that a command of this release can read the database as is.
 pub(super) async fn expect_readable(address: &Address, limit: Duration) -> Result<()> {
-    schema_version::expect_readable(ask(address, limit, migrations::readable_version).await?, migrations::NEWEST)
+    schema_version::expect_readable(ask(address, limit, migrations::version).await?, migrations::NEWEST)
 }
 
 fn address(url: &SecretString) -> Result<Address> {

@@ -134,16 +134,15 @@ const SILENCE: Duration = Duration::from_mins(1);
 
 async fn migrate(address: &Address) -> Result<()> {
     let (mut client, connection) = address.open().await?;
-    let readable = async {
+    let begin = async {
         // A replica that vanishes in the middle must not keep the lock for hours, and nobody should wait for it in silence.
         let bounds = "SET lock_timeout = '60s'; SET idle_in_transaction_session_timeout = '60s'";
         let bounded = client.batch_execute(bounds).await;
-        bounded.map_err(|error| StoreError::Unavailable(errors::SqlError::from(error).to_string()))?;
-        migrations::refuse_unfinished_copy(&client).await
+        bounded.map_err(|error| StoreError::Unavailable(errors::SqlError::from(error).to_string()))
     };
     let silent =
         |_| Err(StoreError::Unavailable("the database accepted the connection but does not respond".to_owned()));
-    let migrated = match tokio::time::timeout(SILENCE, readable).await.unwrap_or_else(silent) {
+    let migrated = match tokio::time::timeout(SILENCE, begin).await.unwrap_or_else(silent) {
         Ok(()) => migrations::run(&mut client).await,
         Err(refused) => Err(refused),
     };

@@ -18,30 +18,21 @@ use crate::backup::side::{RestoreEnd, Side, in_use};
 use crate::backup::statements::{BRING_PROBE_BACK, BYTES, Dialect, KEEP_PROBE, count, own_data_questions};
 use crate::backup::tables::{PROBE, STAGED, TABLES, Table};
 use crate::backup::value::{CellValue, ColumnKind, Row};
-use crate::schema_version::{COPY_POSITION, makes};
+use crate::schema_version::makes;
 use crate::{Result, StoreError};
 
 const DIALECT: Dialect = Dialect { parameter: '?', sequence: Some("rowid") };
 
 struct FileSide(Arc<Mutex<Connection>>);
 
-/// Opens the source, which is never written to. A service may be using it, unless `alone`, which keeps
-/// everyone else out until the end.
-pub(crate) async fn source(path: PathBuf, alone: bool) -> Result<Box<dyn Side>> {
-    open_side(path, move |path| {
+/// Opens the source, which is never written to. A service may be using it.
+pub(crate) async fn source(path: PathBuf) -> Result<Box<dyn Side>> {
+    open_side(path, |path| {
         // Without a log, nobody has the file open, and a service that starts in the meantime must know about this reader: only
         // a connection that may write creates the log, and removes it at its end.
-        let connection = if has_log(path) && !alone { connect_read_only(path)? } else { connect(path)? };
-        // Without write access it cannot be locked either; changes in the meantime are noticed at the end.
-        let cannot_lock = alone && connection.is_readonly(rusqlite::MAIN_DB)?;
-        let connection = if cannot_lock { connect_read_only(path)? } else { connection };
-        if alone && !cannot_lock {
-            // The first read takes the lock, which is not available while a service has the file open.
-            connection.pragma_update(None, "locking_mode", "exclusive")?;
-        }
+        let connection = if has_log(path) { connect_read_only(path)? } else { connect(path)? };
         connection.pragma_update(None, "query_only", true)?;
-        migrations::expect_current(&connection).map_err(|error| busy_is_in_use(error, alone))?;
-        migrations::refuse_unfinished_copy(&connection)?;
+        migrations::expect_current(&connection)?;
         Ok(connection)
     })
     .await
@@ -61,8 +52,9 @@ pub(crate) async fn destination(path: PathBuf) -> Result<Box<dyn Side>> {
     .await
 }
 
-fn busy_is_in_use(error: StoreError, alone: bool) -> StoreError {
-    if alone && matches!(error, StoreError::Busy(_)) { in_use("") } else { error }
+fn busy_is_in_use(error: rusqlite::Error) -> StoreError {
+    let error = StoreError::from(error);
+    if matches!(error, StoreError::Busy(_)) { in_use("") } else { error }
 }
 
 async fn open_side(
@@ -96,11 +88,6 @@ impl Side for FileSide {
         true
     }
 
-    /// Whether the two files are the same was checked before.
-    async fn mark(&mut self, _number: i64) -> Result<bool> {
-        Ok(true)
-    }
-
     async fn freeze(&mut self) -> Result<()> {
         self.run(|connection| {
             if !connection.is_autocommit() {
@@ -131,12 +118,12 @@ impl Side for FileSide {
             // is not written twice.
             let mode =
                 connection.pragma_update_and_check(None, "journal_mode", "delete", |row| row.get::<_, String>(0));
-            if mode.map_err(|error| busy_is_in_use(error.into(), true))? != "delete" {
+            if mode.map_err(busy_is_in_use)? != "delete" {
                 return Err(in_use(""));
             }
             connection.pragma_update(None, "synchronous", "full")?;
             connection.pragma_update(None, "foreign_keys", true)?;
-            connection.execute_batch("BEGIN EXCLUSIVE").map_err(|error| busy_is_in_use(error.into(), true))?;
+            connection.execute_batch("BEGIN EXCLUSIVE").map_err(busy_is_in_use)?;
             if migrations::version(connection)? == 0 {
                 migrations::take_steps(connection, 0, NEWEST)?;
                 vacuum::mark(connection)?;
@@ -160,7 +147,6 @@ impl Side for FileSide {
 
     async fn make_room(&mut self, version: usize) -> Result<()> {
         self.run(move |connection| {
-            connection.execute_batch(&format!("DROP TABLE IF EXISTS {COPY_POSITION}"))?;
             empty(connection, NEWEST)?;
             if version == NEWEST {
                 return Ok(());

@@ -39,7 +39,6 @@ fn open(path: &Path) -> Result<Option<(Connection, i64)>> {
     let connection = connect_read_only(path)?;
     let schema = migrations::version(&connection)?;
     migrations::refuse_something_else(&connection)?;
-    migrations::refuse_unfinished_copy(&connection)?;
     Ok(Some((connection, schema)))
 }
 

@@ -26,7 +26,6 @@ impl Sqlite {
     fn open_read_only_now(path: &Path, wait: Duration, freshness: Arc<Freshness>) -> Result<Self> {
         let connection = connect_read_only(path)?;
         migrations::refuse_something_else(&connection)?;
-        migrations::refuse_unfinished_copy(&connection)?;
         schema_version::expect_readable(migrations::version(&connection)?, migrations::NEWEST)?;
         let readers = (0..READERS).map(|_| connect_read_only(path)).collect::<Result<_>>()?;
         let (metrics, clock) = (Arc::<StoreMetrics>::default(), freshness.clock().clone());

@@ -10,8 +10,7 @@ use super::super::suggest::suggest;
 use super::{GivenSetting, RawValue, SECRETS, Settings, SourceLocation, variable};
 
 /// Variables with our prefix that aren't settings: they are for the build, the SDKs and the command line.
-const NOT_SETTINGS: [&str; 5] =
-    ["COMPANION_URL", "COMPANION_BOT_KEY", "COMPANION_CONFIG", "COMPANION_COPY_FROM", "COMPANION_COPY_TO"];
+const NOT_SETTINGS: [&str; 3] = ["COMPANION_URL", "COMPANION_BOT_KEY", "COMPANION_CONFIG"];
 const FOREIGN_PREFIX: &str = "COMPANION_BUILD_";
 
 impl Settings {

@@ -256,8 +256,6 @@ fn variables_of_others_are_left_alone() {
         ("COMPANION_URL", "x"),
         ("COMPANION_BOT_KEY", "x"),
         ("COMPANION_CONFIG", "x"),
-        ("COMPANION_COPY_FROM", "x"),
-        ("COMPANION_COPY_TO", "x"),
         ("COMPANION_BUILD_BRANCH", "x"),
     ])
     .unwrap();

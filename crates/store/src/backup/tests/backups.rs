@@ -3,33 +3,11 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use domain::forgotten::UserHash;
+use secrecy::ExposeSecret as _;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{BlockedUser, BotKey};
-
-fn taking(url: &SecretString) -> BackupOptions {
-    BackupOptions { url: url.clone(), start_wait: Duration::from_mins(5), now: NOW }
-}
-
-pub(super) fn backed_up(home: &Home, url: &SecretString, name: &str) -> std::result::Result<BackupHeader, BackupError> {
-    run(back_up(&taking(url), &home.file(name), &mut unseen))
-}
-
-/// The default options for a restore; each test changes what it is about.
-pub(super) fn options(home: &Home, url: &SecretString, name: &str) -> RestoreOptions {
-    RestoreOptions {
-        url: url.clone(),
-        start_wait: Duration::from_mins(5),
-        file: home.file(name),
-        replace: false,
-        keep_sessions: true,
-        now: NOW,
-    }
-}
-
-pub(super) fn restored(what: &RestoreOptions) -> std::result::Result<RestoreReport, BackupError> {
-    run(restore(what, &mut unseen))
-}
 
 fn refusal(what: &RestoreOptions) -> String {
     restored(what).unwrap_err().to_string()
@@ -52,12 +30,92 @@ fn a_backup_of_either_store_restores_into_either() {
         assert!(contents(&source) == contents(&destination), "{from:?} to {to:?}: the stores differ");
         run(async {
             let store = open(&destination).await.unwrap();
-            assert_eq!(store.keys().await.unwrap().len(), 2);
+            // In the order in which they were created.
+            let keys: Vec<_> = store.keys().await.unwrap().into_iter().map(|key| key.id).collect();
+            assert_eq!(keys, ["bb", "aa"]);
             store.close().await;
         });
         let again = backed_up(&home, &source, "backup").unwrap_err().to_string();
         assert!(again.contains("already exists; name another file"), "{again}");
     }
+}
+
+#[test]
+fn what_changes_during_a_backup_is_not_in_it() {
+    for on in destinations() {
+        let mut home = Home::new();
+        let (source, restored_to) = (home.full(on), home.store(On::File, "restored.db"));
+        let (before, file, mut changed) = (contents(&source), home.file("full.db"), false);
+        let mut watch = |progress: Progress<'_>| {
+            if progress.table == "guilds" && !changed {
+                let sql = "UPDATE instances SET reported = reported + 1; DELETE FROM guilds; DELETE FROM team";
+                match on {
+                    On::File => Connection::open(&file).unwrap().execute_batch(sql).unwrap(),
+                    On::Server => ask(source.expose_secret(), sql),
+                }
+                changed = true;
+            }
+        };
+        run(back_up(&taking(&source), &home.file("backup"), &mut watch)).unwrap();
+        restored(&options(&home, &restored_to, "backup")).unwrap();
+        assert!(contents(&source) != before && contents(&restored_to) == before, "{on:?}");
+    }
+}
+
+#[test]
+fn a_restore_that_was_broken_off_leaves_nothing_and_can_be_run_again() {
+    for to in destinations() {
+        let mut home = Home::new();
+        let (source, destination) = (home.full(On::File), home.store(to, "restored.db"));
+        backed_up(&home, &source, "backup").unwrap();
+        let what = options(&home, &destination, "backup");
+        let (stop, mut seen) = (CancellationToken::new(), 0);
+        let outcome = run(async {
+            let mut watch = |progress: Progress<'_>| {
+                seen += u32::from(progress.table == "guilds");
+                if seen == 2 {
+                    stop.cancel();
+                }
+            };
+            let restoring = restore(&what, &mut watch);
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => None,
+                restored = restoring => Some(restored),
+            }
+        });
+        assert!(outcome.is_none(), "it was not broken off: {outcome:?}");
+        run(async {
+            let store = open(&destination).await.unwrap();
+            assert!(store.blocked().await.unwrap().is_empty(), "{to:?}: half a restore");
+            store.close().await;
+        });
+        restored(&what).unwrap();
+        assert!(contents(&source) == contents(&destination), "{to:?}");
+    }
+}
+
+#[test]
+fn what_postgresql_cannot_store_is_replaced() {
+    if !has_server() {
+        return;
+    }
+    let mut home = Home::new();
+    let (source, destination) = (home.small(), home.store(On::Server, "restored"));
+    let file = Connection::open(home.file("full.db")).unwrap();
+    // The second changes its position among the others.
+    file.execute_batch(
+        "UPDATE team SET name = 'a' || char(0) || 'b' || char(0), role = char(0) WHERE ordinal = 0;
+        UPDATE feedback SET id = char(0) || 'x' WHERE slot = 3",
+    )
+    .unwrap();
+    drop(file);
+    run(moved(&source, &destination)).unwrap();
+    let (name, id): (String, String) = looked_at(&destination, |back| {
+        let text = |sql| back.query_row(sql, [], |row| row.get(0)).unwrap();
+        (text("SELECT name FROM team WHERE ordinal = 0"), text("SELECT id FROM feedback WHERE slot = 3"))
+    });
+    assert_eq!((name.as_str(), id.as_str()), ("a\u{fffd}b\u{fffd}", "\u{fffd}x"));
 }
 
 #[test]
@@ -94,10 +152,6 @@ fn a_backup_is_taken_beside_the_running_service_and_a_restore_is_refused_there()
     }
 }
 
-fn source_of(home: &Home) -> SecretString {
-    of_file(&home.file("full.db"))
-}
-
 #[test]
 fn what_is_not_a_whole_backup_is_refused_before_anything_is_written() {
     for on in destinations() {
@@ -107,9 +161,9 @@ fn what_is_not_a_whole_backup_is_refused_before_anything_is_written() {
         let whole = std::fs::read(home.file("backup")).unwrap();
         // A different store from the backup's, so that a restore would show.
         Connection::open(home.file("full.db")).unwrap().execute_batch("DELETE FROM team").unwrap();
-        let destination = if on == On::File { source } else { home.store(on, "other") };
+        let destination = if on == On::File { source.clone() } else { home.store(on, "other") };
         if on == On::Server {
-            run(copied(&source_of(&home), &destination)).unwrap();
+            run(moved(&source, &destination)).unwrap();
         }
         let before = contents(&destination);
         let what = RestoreOptions { replace: true, ..options(&home, &destination, "wrong") };
@@ -299,7 +353,6 @@ fn a_good_backup_heals_an_absurd_counter_and_never_turns_a_good_one_back() {
                 file.execute("UPDATE counter SET value = ?1", [number]).unwrap();
             }
             On::Server => {
-                use secrecy::ExposeSecret as _;
                 ask(source.expose_secret(), &format!("SELECT setval('versions', {number})"));
             }
         };
@@ -325,7 +378,6 @@ fn a_good_backup_heals_an_absurd_counter_and_never_turns_a_good_one_back() {
 
 #[test]
 fn a_restore_that_fails_at_its_end_has_drawn_no_numbers() {
-    use secrecy::ExposeSecret as _;
     if !has_server() {
         return;
     }
@@ -351,7 +403,6 @@ fn a_restore_that_fails_at_its_end_has_drawn_no_numbers() {
 
 #[test]
 fn what_fails_after_the_commit_is_no_failure() {
-    use secrecy::ExposeSecret as _;
     if !has_server() {
         return;
     }

@@ -1,11 +1,11 @@
-//! Backups, restores and copies of real stores: files and, if `BOT_COMPANION_TEST_POSTGRES` names a server where databases may
+//! Backups and restores of real stores: files and, if `BOT_COMPANION_TEST_POSTGRES` names a server where databases may
 //! be created, real PostgreSQL databases.
 
 mod backups;
-mod copies;
 mod data;
 mod refusals;
 mod releases;
+mod table_list;
 mod tombstones;
 
 use std::sync::Arc;
@@ -14,7 +14,6 @@ use aws_lc_rs::digest;
 use rusqlite::Connection;
 use secrecy::SecretString;
 use test_support::TestFolder;
-use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::tests::{Database, connect, new_freshness};
@@ -103,7 +102,7 @@ impl Home {
             return file;
         }
         let database = self.store(On::Server, "full");
-        run(copied(&file, &database)).unwrap();
+        run(moved(&file, &database)).unwrap();
         std::fs::remove_file(self.file("full.db")).unwrap();
         database
     }
@@ -122,37 +121,40 @@ async fn open(url: &SecretString) -> crate::Result<Arc<dyn Store>> {
 
 const NOW: Time = Time::from_seconds(2_000_000_000);
 
-fn what(from: &SecretString, to: &SecretString) -> CopyOptions {
-    CopyOptions { from: from.clone(), to: to.clone(), start_wait: Duration::from_mins(5), now: NOW }
-}
-
 fn unseen(_: Progress<'_>) {}
 
-async fn copied(from: &SecretString, to: &SecretString) -> std::result::Result<CopyReport, CopyError> {
-    copy(&what(from, to), &mut unseen).await
+fn taking(url: &SecretString) -> BackupOptions {
+    BackupOptions { url: url.clone(), start_wait: Duration::from_mins(5), now: NOW }
 }
 
-/// Copies until some of the guilds are there, then stops.
-fn broken_off(from: &SecretString, to: &SecretString) {
-    let (what, stop, mut seen) = (what(from, to), CancellationToken::new(), 0);
-    let outcome = run(async {
-        let mut watch = |progress: Progress<'_>| {
-            seen += u32::from(progress.table == "guilds");
-            if seen == 2 {
-                stop.cancel();
-            }
-        };
-        let copying = copy(&what, &mut watch);
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => None,
-            copied = copying => Some(copied),
-        }
-    });
-    assert!(outcome.is_none(), "it was not broken off: {outcome:?}");
+fn backed_up(home: &Home, url: &SecretString, name: &str) -> std::result::Result<BackupHeader, BackupError> {
+    run(back_up(&taking(url), &home.file(name), &mut unseen))
 }
 
-/// The contents of a store, read through a file; a copy that differs from the original would show.
+/// The default options for a restore; each test changes what it is about.
+fn options(home: &Home, url: &SecretString, name: &str) -> RestoreOptions {
+    RestoreOptions {
+        url: url.clone(),
+        start_wait: Duration::from_mins(5),
+        file: home.file(name),
+        replace: false,
+        keep_sessions: true,
+        now: NOW,
+    }
+}
+
+fn restored(what: &RestoreOptions) -> std::result::Result<RestoreReport, BackupError> {
+    run(restore(what, &mut unseen))
+}
+
+/// Moves everything into an empty store.
+async fn moved(from: &SecretString, to: &SecretString) -> std::result::Result<RestoreReport, BackupError> {
+    let home = Home::new();
+    back_up(&taking(from), &home.file("backup"), &mut unseen).await?;
+    restore(&options(&home, to, "backup"), &mut unseen).await
+}
+
+/// The contents of a store. Those of a database are read through a file that they are moved to.
 fn contents(url: &SecretString) -> Vec<String> {
     looked_at(url, data::contents)
 }
@@ -161,7 +163,7 @@ fn looked_at<T>(url: &SecretString, look: impl FnOnce(&Connection) -> T) -> T {
     let folder = TestFolder::new();
     let path = crate::local_file(url).unwrap_or_else(|| {
         let path = folder.path("contents.db");
-        run(copied(url, &of_file(&path))).unwrap();
+        run(moved(url, &of_file(&path))).unwrap();
         path
     });
     look(&Connection::open(path).unwrap())

@@ -14,15 +14,7 @@ const OF_POSTGRES: (&[u8], &str) =
 
 fn restored(home: &Home, backup: &[u8], url: &SecretString) -> std::result::Result<RestoreReport, BackupError> {
     std::fs::write(home.file("backup"), backup).unwrap();
-    let what = RestoreOptions {
-        url: url.clone(),
-        start_wait: Duration::from_mins(5),
-        file: home.file("backup"),
-        replace: true,
-        keep_sessions: true,
-        now: NOW,
-    };
-    run(restore(&what, &mut unseen))
+    run(restore(&RestoreOptions { replace: true, ..options(home, url, "backup") }, &mut unseen))
 }
 
 /// The rows of each table under its line; tables in `gone` have none.

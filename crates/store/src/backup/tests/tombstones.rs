@@ -1,6 +1,5 @@
 //! Restoring a backup must not bring back anyone who was forgotten.
 
-use super::backups::{backed_up, options, restored};
 use super::*;
 
 #[test]

@@ -78,18 +78,6 @@ pub(super) async fn version(client: &Client) -> Result<i64> {
     Ok(version.map_or(Ok(0), |row| row.try_get(0))?)
 }
 
-/// Refuses a database that an earlier release copied only partly.
-pub(super) async fn refuse_unfinished_copy(client: &Client) -> Result<()> {
-    let table = client.query_one("SELECT to_regclass($1::text) IS NOT NULL", &[&schema_version::COPY_POSITION]).await?;
-    schema_version::refuse_unfinished_copy(table.try_get(0)?)
-}
-
-/// The version of a schema that a command may read.
-pub(super) async fn readable_version(client: &Client) -> Result<i64> {
-    refuse_unfinished_copy(client).await?;
-    version(client).await
-}
-
 /// Makes sure that the schema is this release's, without changing anything.
 pub(super) async fn expect_current(client: &Client) -> Result<()> {
     schema_version::expect_version(version(client).await?, NEWEST)

@@ -26,7 +26,6 @@ pub(super) fn run(connection: &mut Connection) -> Result<bool> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let version = schema_version::expect_known(version(&transaction)?, NEWEST)?;
     refuse_something_else(&transaction)?;
-    refuse_unfinished_copy(&transaction)?;
     take_steps(&transaction, version, NEWEST)?;
     if version == 0 {
         vacuum::mark(&transaction)?;
@@ -64,12 +63,6 @@ pub(super) fn refuse_something_else(connection: &Connection) -> Result<()> {
         return Err(StoreError::Failed("the file is a database of something else; name another path".to_owned()));
     }
     Ok(())
-}
-
-/// Refuses a file that an earlier release copied only partly.
-pub(super) fn refuse_unfinished_copy(connection: &Connection) -> Result<()> {
-    let mut table = connection.prepare("SELECT 1 FROM sqlite_schema WHERE name = ?1")?;
-    schema_version::refuse_unfinished_copy(table.exists([schema_version::COPY_POSITION])?)
 }
 
 fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
