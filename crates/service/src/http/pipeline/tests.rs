@@ -3,7 +3,7 @@ use std::net::Ipv4Addr;
 use axum::extract::Path;
 use axum::routing::get;
 use domain::Time;
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Full};
 use runtime::clock::Clock;
 use runtime::random::Random;
 use serde_json::Value;
