@@ -2,6 +2,7 @@
 //! networks.
 
 pub mod background;
+pub mod client_key;
 pub mod clock;
 pub mod concurrency;
 pub mod file_access;
@@ -13,6 +14,5 @@ pub mod random;
 pub mod rate_limit;
 pub mod shared_check;
 pub mod single_flight;
-pub mod subjects;
 
 pub use network::{Network, NetworkError};

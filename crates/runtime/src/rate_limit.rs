@@ -1,4 +1,4 @@
-//! One rate limit: a fixed-size table with a bucket per subject.
+//! One rate limit: a fixed-size table with a bucket per key, which stands for a client, a user or a bot key.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
@@ -20,7 +20,7 @@ pub struct Rate {
     pub burst: u32,
 }
 
-/// One limit for many subjects, using the generic cell rate algorithm: for each, only the time when its debt is paid.
+/// One limit for many keys, using the generic cell rate algorithm: for each, only the time when its debt is paid.
 pub struct RateLimit {
     /// How many nanoseconds one costs; 0 means no limit.
     interval: AtomicU64,
@@ -35,7 +35,7 @@ type BucketSet = Mutex<[Bucket; WAYS]>;
 
 #[derive(Clone, Copy, Default)]
 struct Bucket {
-    subject: u64,
+    key: u64,
     /// Nanoseconds of the clock's ticks.
     paid_at: u64,
 }
@@ -64,7 +64,7 @@ impl RateLimit {
         Self::new(Rate { count, span, burst: count })
     }
 
-    /// Changes the rate. What a subject has used up of the old rate counts as used up of the new one, but at most all of it.
+    /// Changes the rate. What a key has used up of the old rate counts as used up of the new one, but at most all of it.
     pub fn set_rate(&self, rate: Rate, now: Duration) {
         let interval = if rate.count == 0 { 0 } else { (nanos(rate.span) / u64::from(rate.count)).max(1) };
         let tolerance = interval * u64::from(rate.burst.max(1));
@@ -93,7 +93,7 @@ impl RateLimit {
         self.interval.load(Ordering::Relaxed)
     }
 
-    /// How many nanoseconds one costs a subject with this multiple of the rate. It may owe as much as any other, so it also
+    /// How many nanoseconds one costs a key with this multiple of the rate. It may owe as much as any other, so it also
     /// gets this multiple of the burst.
     fn cost(&self, allowance: u32) -> u64 {
         let interval = self.interval();
@@ -104,71 +104,56 @@ impl RateLimit {
         self.tolerance.load(Ordering::Relaxed)
     }
 
-    /// The name of a subject in this table.
-    pub fn subject(&self, of: &impl std::hash::Hash) -> u64 {
+    /// The name of whoever this is in this table.
+    pub fn key(&self, of: &impl std::hash::Hash) -> u64 {
         self.hasher.hash_one(of)
     }
 
-    /// Counts one if it is allowed.
-    pub fn take(&self, subject: u64, now: Duration) -> Result<(), Duration> {
-        self.count(subject, 1, now, false).map(drop)
+    /// Counts one if it is allowed, for a key that may have `allowance` times the rate and the burst.
+    pub fn take(&self, key: u64, allowance: u32, now: Duration) -> Result<(), Duration> {
+        self.count(key, allowance, now, false)
     }
 
     /// Counts one that has already happened, allowed or not: any excess has to be paid off first.
-    pub fn owe(&self, subject: u64, now: Duration) -> Result<(), Duration> {
-        self.count(subject, 1, now, true).map(drop)
-    }
-
-    /// Counts one if it is allowed, for a subject that may have `allowance` times the rate and the burst. Returns when it will
-    /// be paid off, which [`RateLimit::refund`] needs.
-    pub fn reserve(&self, subject: u64, allowance: u32, now: Duration) -> Result<u64, Duration> {
-        self.count(subject, allowance, now, false)
-    }
-
-    /// Takes back one that was counted, as far as time has not paid it off yet.
-    pub fn refund(&self, subject: u64, allowance: u32, paid_at: u64, now: Duration) {
-        let unpaid = paid_at.saturating_sub(nanos(now)).min(self.cost(allowance));
-        if unpaid == 0 {
-            return;
-        }
-        let mut buckets = self.set(subject).lock();
-        if let Some(bucket) = buckets.iter_mut().find(|bucket| bucket.subject == subject) {
-            bucket.paid_at = bucket.paid_at.saturating_sub(unpaid);
-        }
+    pub fn owe(&self, key: u64, allowance: u32, now: Duration) {
+        let _ = self.count(key, allowance, now, true);
     }
 
     /// Allows nothing for this span.
-    pub fn exhaust(&self, subject: u64, now: Duration, span: Duration) {
-        let mut buckets = self.set(subject).lock();
+    pub fn exhaust(&self, key: u64, now: Duration, span: Duration) {
+        let mut buckets = self.set(key).lock();
         let until = nanos(now).saturating_add(nanos(span)).saturating_add(self.tolerance());
-        find_or_evict(&mut buckets, subject).paid_at = until.saturating_sub(self.interval());
+        find_or_evict(&mut buckets, key).paid_at = until.saturating_sub(self.interval());
     }
 
     pub fn reset(&self) {
         self.sets.get().into_iter().flatten().for_each(|set| *set.lock() = Default::default());
     }
 
-    fn count(&self, subject: u64, allowance: u32, now: Duration, happened: bool) -> Result<u64, Duration> {
+    fn count(&self, key: u64, allowance: u32, now: Duration, happened: bool) -> Result<(), Duration> {
         let now = nanos(now);
         if self.is_off() {
-            return Ok(now);
+            return Ok(());
         }
-        let mut buckets = self.set(subject).lock();
-        let bucket = find_or_evict(&mut buckets, subject);
+        let mut buckets = self.set(key).lock();
+        let bucket = find_or_evict(&mut buckets, key);
         let paid_at = bucket.paid_at.max(now).saturating_add(self.cost(allowance));
         let allowed = self.judge(paid_at, now);
         if happened || allowed.is_ok() {
             bucket.paid_at = paid_at;
         }
-        allowed.map(|()| paid_at)
+        allowed
     }
 
     /// Whether one more would be allowed; if not, when.
-    pub fn look(&self, subject: u64, now: Duration) -> Result<(), Duration> {
+    pub fn look(&self, key: u64, allowance: u32, now: Duration) -> Result<(), Duration> {
         let now = nanos(now);
-        let buckets = self.set(subject).lock();
-        let paid_at = buckets.iter().find(|bucket| bucket.subject == subject).map_or(0, |bucket| bucket.paid_at);
-        self.judge(paid_at.max(now).saturating_add(self.interval()), now)
+        if self.is_off() {
+            return Ok(());
+        }
+        let buckets = self.set(key).lock();
+        let paid_at = buckets.iter().find(|bucket| bucket.key == key).map_or(0, |bucket| bucket.paid_at);
+        self.judge(paid_at.max(now).saturating_add(self.cost(allowance)), now)
     }
 
     fn judge(&self, paid_at: u64, now: u64) -> Result<(), Duration> {
@@ -178,17 +163,17 @@ impl RateLimit {
         }
     }
 
-    fn set(&self, subject: u64) -> &BucketSet {
+    fn set(&self, key: u64) -> &BucketSet {
         let sets = self.sets.get_or_init(|| (0..SETS).map(|_| Mutex::default()).collect());
-        &sets[saturating::to_usize(subject >> 32) % SETS]
+        &sets[saturating::to_usize(key >> 32) % SETS]
     }
 }
 
-/// The bucket of a subject. A new subject gets the bucket of the one that has asked least.
-fn find_or_evict(buckets: &mut [Bucket; WAYS], subject: u64) -> &mut Bucket {
-    let index = buckets.iter().position(|bucket| bucket.subject == subject).unwrap_or_else(|| {
+/// The bucket of a key. A new key gets the bucket of the one that has asked least.
+fn find_or_evict(buckets: &mut [Bucket; WAYS], key: u64) -> &mut Bucket {
+    let index = buckets.iter().position(|bucket| bucket.key == key).unwrap_or_else(|| {
         let least = (0..WAYS).min_by_key(|index| buckets[*index].paid_at).unwrap_or(0);
-        buckets[least] = Bucket { subject, paid_at: 0 };
+        buckets[least] = Bucket { key, paid_at: 0 };
         least
     });
     &mut buckets[index]
@@ -211,26 +196,26 @@ mod tests {
         let limit = limit(10, 3);
         let at = Duration::from_millis;
         for _ in 0..3 {
-            assert_eq!(limit.take(1, at(0)), Ok(()));
+            assert_eq!(limit.take(1, 1, at(0)), Ok(()));
         }
-        assert_eq!(limit.take(1, at(0)), Err(at(100)));
-        assert_eq!(limit.look(1, at(50)), Err(at(50)));
-        assert_eq!(limit.take(2, at(50)), Ok(()), "another subject has its own");
-        assert_eq!(limit.take(1, at(100)), Ok(()));
-        assert_eq!(limit.take(1, at(100)), Err(at(100)));
-        assert_eq!(limit.look(1, at(100_000)), Ok(()));
+        assert_eq!(limit.take(1, 1, at(0)), Err(at(100)));
+        assert_eq!(limit.look(1, 1, at(50)), Err(at(50)));
+        assert_eq!(limit.take(2, 1, at(50)), Ok(()), "another key has its own");
+        assert_eq!(limit.take(1, 1, at(100)), Ok(()));
+        assert_eq!(limit.take(1, 1, at(100)), Err(at(100)));
+        assert_eq!(limit.look(1, 1, at(100_000)), Ok(()));
     }
 
     #[test]
-    fn an_exhausted_subject_waits_its_span_or_until_all_is_forgotten() {
+    fn an_exhausted_key_waits_its_span_or_until_all_is_forgotten() {
         let limit = limit(10, 3);
         let at = Duration::from_secs;
         limit.exhaust(1, at(100), at(30));
-        assert_eq!(limit.take(1, at(100)), Err(at(30)));
-        assert_eq!((limit.take(1, at(129)), limit.take(1, at(130))), (Err(at(1)), Ok(())));
+        assert_eq!(limit.take(1, 1, at(100)), Err(at(30)));
+        assert_eq!((limit.take(1, 1, at(129)), limit.take(1, 1, at(130))), (Err(at(1)), Ok(())));
         limit.exhaust(1, at(130), at(30));
         limit.reset();
-        assert_eq!(limit.take(1, at(130)), Ok(()));
+        assert_eq!(limit.take(1, 1, at(130)), Ok(()));
     }
 
     #[test]
@@ -238,27 +223,27 @@ mod tests {
         let limit = limit(10, 10);
         let at = Duration::from_secs;
         for _ in 0..4 {
-            limit.take(1, at(100)).unwrap();
+            limit.take(1, 1, at(100)).unwrap();
         }
         limit.set_rate(per_second(1, 6), at(100));
-        assert_eq!((limit.take(1, at(100)), limit.take(1, at(100))), (Ok(()), Ok(())), "four of six were used");
-        assert_eq!(limit.take(1, at(100)), Err(at(1)));
+        assert_eq!((limit.take(1, 1, at(100)), limit.take(1, 1, at(100))), (Ok(()), Ok(())), "four of six were used");
+        assert_eq!(limit.take(1, 1, at(100)), Err(at(1)));
         limit.set_rate(per_second(1, 2), at(100));
-        assert_eq!(limit.take(1, at(100)), Err(at(1)), "nobody owes more than all");
+        assert_eq!(limit.take(1, 1, at(100)), Err(at(1)), "nobody owes more than all");
         limit.set_rate(per_second(0, 1), at(100));
-        assert_eq!(limit.take(1, at(100)), Ok(()), "off");
+        assert_eq!(limit.take(1, 1, at(100)), Ok(()), "off");
         limit.set_rate(per_second(1, 2), at(100));
-        assert_eq!(limit.take(1, at(100)), Err(at(1)), "on again");
+        assert_eq!(limit.take(1, 1, at(100)), Err(at(1)), "on again");
     }
 
     #[test]
     fn asking_whether_costs_nothing() {
         let limit = limit(1, 1);
         for _ in 0..100 {
-            assert_eq!(limit.look(1, Duration::ZERO), Ok(()));
+            assert_eq!(limit.look(1, 1, Duration::ZERO), Ok(()));
         }
-        assert_eq!(limit.take(1, Duration::ZERO), Ok(()));
-        assert!(limit.look(1, Duration::ZERO).is_err());
+        assert_eq!(limit.take(1, 1, Duration::ZERO), Ok(()));
+        assert!(limit.look(1, 1, Duration::ZERO).is_err());
     }
 
     #[test]
@@ -267,50 +252,38 @@ mod tests {
         let at = Duration::from_secs;
         // Ten checked before the first had happened.
         for _ in 0..10 {
-            let _ = limit.owe(1, at(0));
+            limit.owe(1, 1, at(0));
         }
-        assert_eq!(limit.look(1, at(1)), Err(at(8)));
-        assert_eq!(limit.look(1, at(9)), Ok(()));
+        assert_eq!(limit.look(1, 1, at(1)), Err(at(8)));
+        assert_eq!(limit.look(1, 1, at(9)), Ok(()));
     }
 
     #[test]
-    fn what_is_given_back_was_never_counted() {
-        let limit = limit(1, 3);
-        let at = Duration::from_secs;
-        let reserved: Vec<_> = (0..3).map(|_| limit.reserve(1, 1, at(0)).unwrap()).collect();
-        assert_eq!(limit.take(1, at(0)), Err(at(1)));
-        // Slow ones, too: time has paid off the first of them in the meantime.
-        for paid_at in reserved {
-            limit.refund(1, 1, paid_at, at(2));
+    fn an_allowance_multiplies_the_rate_and_the_burst() {
+        let limit = limit(1, 2);
+        let taken = |key: u64, allowance: u32, millis: u64| {
+            (0..100).filter(|_| limit.take(key, allowance, Duration::from_millis(millis)).is_ok()).count()
+        };
+        for (key, allowance, burst) in [(1, 1, 2), (2, 4, 8)] {
+            assert_eq!(limit.look(key, allowance, Duration::ZERO), Ok(()));
+            assert_eq!(taken(key, allowance, 0), burst);
+            let wait = Duration::from_millis(1_000 / u64::from(allowance));
+            assert_eq!(limit.look(key, allowance, Duration::ZERO), Err(wait));
+            assert_eq!(limit.take(key, allowance, Duration::ZERO), Err(wait), "a refusal costs nothing");
         }
-        for _ in 0..3 {
-            assert_eq!(limit.take(1, at(2)), Ok(()));
-        }
-        assert_eq!(limit.take(1, at(2)), Err(at(1)));
-    }
-
-    #[test]
-    fn a_late_refund_does_not_pay_for_another() {
-        let limit = limit(1, 1);
-        let at = Duration::from_secs;
-        let slow = limit.reserve(1, 1, at(0)).unwrap();
-        limit.take(1, at(10)).unwrap();
-        limit.refund(1, 1, slow, at(10));
-        assert_eq!(limit.take(1, at(10)), Err(at(1)));
-        limit.refund(2, 1, slow, at(10));
-        assert_eq!((limit.take(2, at(10)), limit.take(2, at(10))), (Ok(()), Err(at(1))), "nothing is saved up");
+        assert_eq!((taken(1, 1, 1_000), taken(2, 4, 1_000)), (1, 4));
     }
 
     #[test]
     fn a_flood_of_addresses_does_not_free_the_one_that_asks_most() {
         let limit = limit(1, 10);
         for _ in 0..10 {
-            limit.take(7, Duration::ZERO).unwrap();
+            limit.take(7, 1, Duration::ZERO).unwrap();
         }
         for other in 0..1000_u64 {
-            let _ = limit.take(other << 32 | 7 << 50, Duration::ZERO);
-            let _ = limit.take(other, Duration::ZERO);
+            let _ = limit.take(other << 32 | 7 << 50, 1, Duration::ZERO);
+            let _ = limit.take(other, 1, Duration::ZERO);
         }
-        assert!(limit.take(7, Duration::ZERO).is_err());
+        assert!(limit.take(7, 1, Duration::ZERO).is_err());
     }
 }

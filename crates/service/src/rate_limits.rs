@@ -1,8 +1,6 @@
-//! Rate limits per client address, per user and per bot key, using the generic cell rate algorithm. Each limit is a table of
-//! fixed size, like a set-associative cache: a keyed hash maps a subject to its set of eight buckets, and a full set evicts the
-//! subject that has asked least. So no number of addresses makes it grow. An IPv6 client counts against its /64, its /56 and
-//! its /48 ([`Subjects`]), or against none of them: what one of them refuses is refunded to the others, because a refusal costs
-//! an IPv4 client nothing either.
+//! Rate limits per client, per user and per bot key, using the generic cell rate algorithm. Each limit is a table of fixed
+//! size, like a set-associative cache: a keyed hash maps a client to its set of eight buckets, and a full set evicts the client
+//! that has asked least. So no number of addresses makes it grow.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,9 +9,9 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use domain::{Snowflake, TokenHash};
 use runtime::Network;
+use runtime::client_key::ClientKey;
 use runtime::clock::Clock;
 use runtime::rate_limit::{Rate, RateLimit};
-use runtime::subjects::{LEVELS, Subject, Subjects};
 
 use crate::config::{FeedConfig, LimitsConfig};
 
@@ -26,15 +24,6 @@ pub struct RateLimits {
     refused_keys: RateLimit,
     exempt: ArcSwap<Vec<Network>>,
     clock: Clock,
-}
-
-/// A sign-in that counts as refused for now.
-#[derive(Debug, Default)]
-#[must_use = "what is not refused is given back"]
-pub struct Reservation {
-    subjects: Subjects,
-    /// When each of them will have made up for it.
-    paid_at: [u64; LEVELS],
 }
 
 impl RateLimits {
@@ -60,75 +49,64 @@ impl RateLimits {
 
     /// Counts a request. If it is one too many, returns when the next one may come.
     pub fn request(&self, client: IpAddr, now: Duration) -> Result<(), Duration> {
-        self.reserve(&self.requests, client, now).map(drop)
+        self.take(&self.requests, client, now)
     }
 
     /// Counts a request with a bot key. If it is one too many, returns when the next one may come.
     pub fn feed(&self, key: &TokenHash) -> Result<(), Duration> {
-        self.feed.take(self.feed.subject(key), self.clock.ticks())
+        self.feed.take(self.feed.key(key), 1, self.clock.ticks())
     }
 
     /// Counts a bot key that is not known to be valid. If it is one too many, returns when the next one may come.
     pub fn unknown_key(&self, client: IpAddr) -> Result<(), Duration> {
-        self.reserve(&self.refused_keys, client, self.clock.ticks()).map(drop)
+        self.take(&self.refused_keys, client, self.clock.ticks())
     }
 
-    /// Counts a sign-in as refused before it is tried. If it is one too many, returns when the next one may come. If it is not
-    /// refused after all, refund it with [`RateLimits::refund_sign_in`].
-    pub fn reserve_sign_in(&self, client: IpAddr) -> Result<Reservation, Duration> {
-        self.reserve(&self.refused_sign_ins, client, self.clock.ticks())
+    /// Whether another sign-in from this network may be tried; if not, when. Those that run at the same time do not know of each
+    /// other, so the limit on them bounds by how many the network can exceed this one.
+    pub fn check_sign_in(&self, client: IpAddr) -> Result<(), Duration> {
+        let Some(network) = self.sign_in_key(client) else { return Ok(()) };
+        let limit = &self.refused_sign_ins;
+        limit.look(limit.key(&network), network.allowance(), self.clock.ticks())
     }
 
-    /// Refunds a reservation, because the sign-in was not refused.
-    pub fn refund_sign_in(&self, reservation: Reservation) {
-        self.refund(&self.refused_sign_ins, reservation);
+    /// Counts a sign-in that was refused. What exceeds the limit has to be paid off before the next one.
+    pub fn refused_sign_in(&self, client: IpAddr) {
+        if let Some(network) = self.sign_in_key(client) {
+            let limit = &self.refused_sign_ins;
+            limit.owe(limit.key(&network), network.allowance(), self.clock.ticks());
+        }
     }
 
     /// Counts a code that was exchanged for this user. If it is one too many, returns when the next one may come.
     pub fn exchange_of(&self, user: Snowflake) -> Result<(), Duration> {
-        self.exchanges_per_user.take(self.exchanges_per_user.subject(&user), self.clock.ticks())
+        self.exchanges_per_user.take(self.exchanges_per_user.key(&user), 1, self.clock.ticks())
     }
 
-    /// The subjects an address counts as; none if it is exempt.
-    pub fn counted_as(&self, client: IpAddr) -> Subjects {
-        if self.is_exempt(client) { Subjects::default() } else { Subjects::of(client) }
+    /// What an address counts as; `None` if it is exempt.
+    pub fn client_key(&self, client: IpAddr) -> Option<ClientKey> {
+        (!self.is_exempt(client)).then(|| ClientKey::of(client))
     }
 
-    /// The network an address counts as; `None` if it is exempt.
-    pub fn network_of(&self, client: IpAddr) -> Option<Subject> {
-        (!self.is_exempt(client)).then(|| Subject::network_of(client))
+    /// The network an address belongs to; `None` if it is exempt.
+    pub fn network_of(&self, client: IpAddr) -> Option<ClientKey> {
+        (!self.is_exempt(client)).then(|| ClientKey::network_of(client))
+    }
+
+    fn sign_in_key(&self, client: IpAddr) -> Option<ClientKey> {
+        (!self.is_exempt(client)).then(|| ClientKey::wide(client))
     }
 
     fn is_exempt(&self, client: IpAddr) -> bool {
         self.exempt.load().iter().any(|network| network.contains(client))
     }
 
-    /// Takes one from each of the client's subjects, or from none.
-    fn reserve(&self, limit: &RateLimit, client: IpAddr, now: Duration) -> Result<Reservation, Duration> {
+    fn take(&self, limit: &RateLimit, client: IpAddr, now: Duration) -> Result<(), Duration> {
         if limit.is_off() {
-            return Ok(Reservation::default());
+            return Ok(());
         }
-        let subjects = self.counted_as(client);
-        let mut taken = Reservation { subjects, ..Reservation::default() };
-        for (level, subject) in subjects.iter().enumerate() {
-            match limit.reserve(limit.subject(&subject), subject.allowance(), now) {
-                Ok(paid_at) => taken.paid_at[level] = paid_at,
-                Err(wait) => {
-                    self.refund(limit, taken);
-                    return Err(wait);
-                }
-            }
-        }
-        Ok(taken)
-    }
-
-    #[expect(clippy::needless_pass_by_value, reason = "what is given back cannot be given back again")]
-    fn refund(&self, limit: &RateLimit, taken: Reservation) {
-        let now = self.clock.ticks();
-        // 0 means that nothing was taken.
-        for (subject, paid_at) in taken.subjects.iter().zip(taken.paid_at).filter(|(_, paid_at)| *paid_at > 0) {
-            limit.refund(limit.subject(&subject), subject.allowance(), paid_at, now);
-        }
+        let Some(client) = self.client_key(client) else { return Ok(()) };
+        limit.take(limit.key(&client), client.allowance(), now)
     }
 }
 
@@ -144,6 +122,3 @@ fn rates(limits: &LimitsConfig, feed: &FeedConfig) -> [Rate; 5] {
         Rate { count: keys, span: minute, burst: keys },
     ]
 }
-
-#[cfg(test)]
-mod tests;

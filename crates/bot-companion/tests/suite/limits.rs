@@ -84,7 +84,7 @@ async fn a_slow_rate_tells_a_long_wait() {
 }
 
 #[tokio::test]
-async fn each_client_has_its_own_count_and_an_ipv6_client_its_64() {
+async fn each_client_has_its_own_count() {
     let app = proxied("requests_per_second = 1\nrequests_burst = 1").await;
     for (client, status) in [
         ("203.0.113.1", 200),
@@ -92,11 +92,6 @@ async fn each_client_has_its_own_count_and_an_ipv6_client_its_64() {
         ("203.0.113.2", 200),
         ("::ffff:203.0.113.2", 429),
         ("203.0.113.1:4711", 429),
-        ("2001:db8::1", 200),
-        ("2001:db8::ffff:ffff:ffff:ffff", 429),
-        ("[2001:db8::2]:443", 429),
-        ("2001:db8:0:1::1", 200),
-        ("2001:db8:0:1::2", 429),
     ] {
         assert_eq!(from(&app, client).await.status, status, "{client}");
     }
@@ -226,28 +221,30 @@ async fn only_refused_sign_ins_count() {
 
 #[tokio::test]
 async fn hanging_up_does_not_dodge_the_limit_of_refused_sign_ins() {
-    let builder = TestApp::builder().set(PROXIED).set("limits.refused_sign_ins_per_minute = 10");
-    let app = builder.adjust(|config| config.limits.concurrent_exchanges_per_address = 0).start().await;
+    let app = proxied("refused_sign_ins_per_minute = 10").await;
     let (bad, good) = ("203.0.113.1", "203.0.113.2");
-    let hold = app.sandbox.hold(Endpoint::Token);
-    for attempt in 0..10 {
-        let call = app.anon().post("/auth").header("Idp-Code", format!("refused-{attempt}"));
-        let leaving = tokio::spawn(call.header("X-Forwarded-For", bad).try_send());
-        hold.arrived(attempt + 1).await;
-        leaving.abort();
+    for round in 0..2 {
+        let hold = app.sandbox.hold(Endpoint::Token);
+        for attempt in 0..8 {
+            let call = app.anon().post("/auth").header("Idp-Code", format!("refused-{round}-{attempt}"));
+            let leaving = tokio::spawn(call.header("X-Forwarded-For", bad).try_send());
+            hold.arrived(attempt + 1).await;
+            leaving.abort();
+        }
+        sign_in_from(&app, bad, "refused-early").await.refused(429, "rate_limited");
+        hold.release();
+        app.settled().await;
     }
-    sign_in_from(&app, bad, "refused-early").await.refused(429, "rate_limited");
-    hold.release();
-    app.settled().await;
     for attempt in 0..20 {
-        sign_in_from(&app, bad, &format!("refused-late-{attempt}")).await.refused(429, "rate_limited");
+        let refused = sign_in_from(&app, bad, &format!("refused-late-{attempt}")).await;
+        assert_eq!(refused.refused(429, "rate_limited").retry_after(), 42, "six too many have to be paid off, too");
     }
-    assert_eq!(app.sandbox.calls(Endpoint::Token), 10, "no more exchanges than the limit allows");
+    assert_eq!(app.sandbox.calls(Endpoint::Token), 16, "the limit, and those that ran at the same time");
     assert_eq!(sign_in_from(&app, good, &app.sandbox.issue_code("member")).await.status, 200);
 }
 
 #[tokio::test]
-async fn a_sign_in_that_succeeds_after_its_client_has_left_is_given_back() {
+async fn a_sign_in_that_succeeds_after_its_client_has_left_does_not_count() {
     let app = proxied("refused_sign_ins_per_minute = 1").await;
     let client = "203.0.113.1";
     for _ in 0..3 {

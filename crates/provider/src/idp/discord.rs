@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use domain::{ListedGuild, Time, User};
 use reqwest::{Client, Method, RequestBuilder, Url, redirect};
+use runtime::client_key::ClientKey;
 use runtime::clock::Clock;
-use runtime::subjects::Subject;
 use secrecy::{ExposeSecret, SecretString};
 use telemetry::log_throttle::Throttle;
 use telemetry::traces::WorkSpan;
@@ -103,7 +103,7 @@ impl Provider {
     /// the one that the code was requested with.
     pub async fn exchange(
         &self,
-        network: Option<Subject>,
+        network: Option<ClientKey>,
         code: &SecretString,
         verifier: Option<&SecretString>,
         redirect_uri: &str,
@@ -128,7 +128,7 @@ impl Provider {
     }
 
     /// Who the access token of a sign-in from this network belongs to.
-    pub async fn user(&self, network: Option<Subject>, access: &SecretString) -> Result<User, IdpError> {
+    pub async fn user(&self, network: Option<ClientKey>, access: &SecretString) -> Result<User, IdpError> {
         self.call(Endpoint::User, Caller::SignIn(network), self.get("/users/@me", access), wire::user).await
     }
 

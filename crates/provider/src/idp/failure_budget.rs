@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use domain::saturating;
-use runtime::subjects::Subject;
+use runtime::client_key::ClientKey;
 use telemetry::log_throttle::Throttle;
 
 /// The budget covers 60 slots of 10 s: the provider's own ten minutes.
@@ -21,7 +21,7 @@ const WINDOW: Duration = Duration::from_mins(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
     /// Someone who signs in and isn't known yet, from this network; `None` if it is exempt from limits.
-    SignIn(Option<Subject>),
+    SignIn(Option<ClientKey>),
     /// A user who has signed in: refreshes, lists, revocations.
     User,
 }
@@ -45,7 +45,7 @@ pub(super) struct FailureBudget {
     /// The number of the newest slot since the clock started.
     newest: u64,
     /// The networks whose sign-ins were refused in the last ten minutes, and when each last was.
-    refused_networks: HashMap<Subject, Duration>,
+    refused_networks: HashMap<ClientKey, Duration>,
     /// For the log lines, which strangers can cause.
     sign_ins_held_back: Throttle,
     sign_ins_stopped: Throttle,
@@ -82,7 +82,7 @@ impl FailureBudget {
     }
 
     /// Whether a sign-in from this network caused a refusal in the last ten minutes.
-    pub(super) fn has_refused(&self, network: Subject, now: Duration) -> bool {
+    pub(super) fn has_refused(&self, network: ClientKey, now: Duration) -> bool {
         self.refused_networks.get(&network).is_some_and(|last| now.saturating_sub(*last) < WINDOW)
     }
 

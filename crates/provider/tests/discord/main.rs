@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use bot_companion_provider::idp::{Endpoint, Grant, IdpError, IdpErrorKind, Provider, ProviderOptions};
 use domain::{ListedGuild, Time};
+use runtime::client_key::ClientKey;
 use runtime::clock::Clock;
-use runtime::subjects::Subject;
 use sandbox::{Fault, Sandbox, SandboxOptions, people};
 use secrecy::SecretString;
 use socket2::{Domain, Socket, Type};
@@ -20,8 +20,8 @@ const REDIRECT: &str = "https://dash.example/callback";
 const START: Time = Time::from_seconds(1_700_000_000);
 
 /// Where sign-ins come from.
-fn network() -> Subject {
-    Subject::network_of([192, 0, 2, 1].into())
+fn network() -> ClientKey {
+    ClientKey::network_of([192, 0, 2, 1].into())
 }
 
 struct World {
@@ -306,7 +306,7 @@ async fn the_budget_ends_all_calls() {
     let world = world_with(|options| options.failure_budget = 4);
     let gone = "gone".into();
     for network in 1..=3 {
-        let network = Some(Subject::network_of([198, 51, network, 1].into()));
+        let network = Some(ClientKey::network_of([198, 51, network, 1].into()));
         assert_eq!(world.provider.user(network, &gone).await.unwrap_err().kind, IdpErrorKind::Unauthorized);
     }
     assert_eq!(world.provider.guilds(&gone).await.unwrap_err().kind, IdpErrorKind::Unauthorized);

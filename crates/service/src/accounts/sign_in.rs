@@ -9,8 +9,8 @@ use aws_lc_rs::digest;
 use domain::audit::AuditKind;
 use domain::{SessionId, Snowflake, Time, User};
 use provider::idp::{Grant, IdpError, IdpErrorKind};
+use runtime::client_key::ClientKey;
 use runtime::concurrency::{LimitReached, Permit};
-use runtime::subjects::Subject;
 use secrecy::{ExposeSecret, SecretString};
 use store::{Claim, CodeHash, GrantSaved, SealedGrant, StoreError};
 use telemetry::metrics::{Label as _, LimitName, SignInOutcome};
@@ -108,7 +108,7 @@ impl From<&SignInError> for SignInOutcome {
 impl Accounts {
     /// Refuses a client's sign-in if too many are running.
     pub fn try_refuse(&self, client: IpAddr) -> Option<SignInError> {
-        let room = self.exchange_permits.check(&self.rate_limits.counted_as(client));
+        let room = self.exchange_permits.check(self.rate_limits.client_key(client));
         (room == Err(LimitReached::InAll)).then(|| {
             self.sources.metrics.sign_ins.count(SignInOutcome::Overloaded);
             self.overloaded()
@@ -161,15 +161,14 @@ impl Accounts {
     }
 
     fn enter(&self, client: IpAddr) -> Result<Permit, SignInError> {
-        self.exchange_permits.enter(self.rate_limits.counted_as(client)).map_err(|reached| match reached {
+        self.exchange_permits.enter(self.rate_limits.client_key(client)).map_err(|reached| match reached {
             LimitReached::InAll => self.overloaded(),
-            LimitReached::PerSubject => self.limited(LimitName::ConcurrentExchangesPerAddress, RETRY_AFTER),
+            LimitReached::PerClient => self.limited(LimitName::ConcurrentExchangesPerAddress, RETRY_AFTER),
         })
     }
 
     /// Exchanges the code within the rate limits of its client address. They are counted here, in the background task: a client
-    /// that hangs up cancels its request, but not the exchange. So each attempt counts as refused up front, and is refunded
-    /// unless it is.
+    /// that hangs up cancels its request, but not the exchange.
     async fn exchange_within_limits(
         &self,
         permit: Result<Permit, SignInError>,
@@ -180,11 +179,11 @@ impl Accounts {
         redirect_uri: String,
     ) -> Result<User, SignInError> {
         let _permit = permit?;
-        let refused = |wait| self.limited(LimitName::RefusedSignIns, wait);
-        let reservation = self.rate_limits.reserve_sign_in(client).map_err(refused)?;
+        let limited = |wait| self.limited(LimitName::RefusedSignIns, wait);
+        self.rate_limits.check_sign_in(client).map_err(limited)?;
         let outcome = self.exchange_once(client, hash, code, verifier, redirect_uri).await;
-        if !outcome.as_ref().is_err_and(SignInError::counts_as_refused) {
-            self.rate_limits.refund_sign_in(reservation);
+        if outcome.as_ref().is_err_and(SignInError::counts_as_refused) {
+            self.rate_limits.refused_sign_in(client);
         }
         outcome
     }
@@ -237,7 +236,7 @@ impl Accounts {
 
     async fn exchange(
         &self,
-        network: Option<Subject>,
+        network: Option<ClientKey>,
         code: &SecretString,
         verifier: Option<&SecretString>,
         redirect_uri: &str,
@@ -269,7 +268,7 @@ impl Accounts {
 
     /// Stores the grant of a sign-in. If a revocation of the user's previous grant is on its way, it ends all of the user's
     /// tokens at the provider. So this waits for it to finish, then checks that the new grant still works.
-    async fn save_grant(&self, network: Option<Subject>, user: &User, grant: &Grant) -> Result<(), SignInError> {
+    async fn save_grant(&self, network: Option<ClientKey>, user: &User, grant: &Grant) -> Result<(), SignInError> {
         let sealed = self.seal(user, grant)?;
         let mut verified = None;
         // A little longer than a revocation may take.

@@ -55,15 +55,15 @@ pub(super) async fn of_user(
 }
 
 async fn open(app: &App, context: &RequestContext, session: Option<StreamOwner>) -> Result<Response, ApiError> {
-    let subjects = app.rate_limits.counted_as(context.client);
-    let body = app.live.open(subjects, session, app.random.number()).await.map_err(refusal)?;
+    let client = app.rate_limits.client_key(context.client);
+    let body = app.live.open(client, session, app.random.number()).await.map_err(refusal)?;
     let headers = [(header::CONTENT_TYPE, EVENT_STREAM), (BUFFERING, NO)];
     Ok((headers, axum::body::Body::new(body)).into_response())
 }
 
 fn refusal(error: LiveError) -> ApiError {
     match error {
-        LiveError::Limit(LimitReached::PerSubject) => ApiError::limited(LimitName::LivePerAddress, RETRY_AFTER),
+        LiveError::Limit(LimitReached::PerClient) => ApiError::limited(LimitName::LivePerAddress, RETRY_AFTER),
         LiveError::Limit(LimitReached::InAll) => ApiError::new(ErrorCode::Overloaded).after(RETRY_AFTER),
         LiveError::Stopping => ApiError::new(ErrorCode::Draining).after(RETRY_AFTER),
         LiveError::SessionEnded => ErrorCode::TokenInvalid.into(),

@@ -24,9 +24,9 @@ pub use stream::LiveBody;
 
 use domain::live::LiveTopics;
 use domain::{SessionId, Snowflake, TokenHash};
+use runtime::client_key::ClientKey;
 use runtime::clock::Clock;
 use runtime::concurrency::{ConcurrencyLimit, LimitReached};
-use runtime::subjects::Subjects;
 use store::freshness::{Dependencies, Mark};
 use store::{StoreError, Topic};
 use stream::Stream;
@@ -97,17 +97,17 @@ impl Live {
         self.permits.set(limits.live, limits.live_per_address);
     }
 
-    /// Opens a stream. `subjects` is who it counts against, `chance` a random number.
+    /// Opens a stream. `client` is who it counts against; without one, it only counts towards the total, `chance` a random number.
     pub async fn open(
         self: &Arc<Self>,
-        subjects: Subjects,
+        client: Option<ClientKey>,
         session: Option<StreamOwner>,
         chance: u64,
     ) -> Result<LiveBody, LiveError> {
-        let permit = self.permits.enter(subjects).map_err(|reached| {
+        let permit = self.permits.enter(client).map_err(|reached| {
             self.sources.metrics.limits.count(match reached {
                 LimitReached::InAll => LimitName::Live,
-                LimitReached::PerSubject => LimitName::LivePerAddress,
+                LimitReached::PerClient => LimitName::LivePerAddress,
             });
             LiveError::Limit(reached)
         })?;

@@ -51,8 +51,8 @@ async fn while_other_replicas_cannot_be_heard_sessions_are_looked_up() {
         open_session(&app, "bbbbbbbbbbbbbbbb", TokenHash([2; 32])).await,
     ];
     let (user, session) = (ends.user, ends.id.clone());
-    let mut ending = live.open(Subjects::default(), Some(ends), 0).await.unwrap();
-    let mut staying = live.open(Subjects::default(), Some(stays), 0).await.unwrap();
+    let mut ending = live.open(None, Some(ends), 0).await.unwrap();
+    let mut staying = live.open(None, Some(stays), 0).await.unwrap();
     for stream in [&mut ending, &mut staying] {
         assert!(next(stream).await.unwrap().contains("event: changed"));
     }
@@ -78,8 +78,8 @@ async fn the_end_of_a_session_waits_for_nothing_else_that_streams_watch() {
         open_session(&app, "bbbbbbbbbbbbbbbb", TokenHash([2; 32])).await,
     ];
     let (user, session) = (revoked.user, revoked.id.clone());
-    let mut of_revoked = live.open(Subjects::default(), Some(revoked), 0).await.unwrap();
-    let mut of_expiring = live.open(Subjects::default(), Some(expires), 0).await.unwrap();
+    let mut of_revoked = live.open(None, Some(revoked), 0).await.unwrap();
+    let mut of_expiring = live.open(None, Some(expires), 0).await.unwrap();
     for stream in [&mut of_revoked, &mut of_expiring] {
         assert!(next(stream).await.unwrap().contains("event: changed"));
     }

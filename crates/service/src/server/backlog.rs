@@ -198,7 +198,6 @@ mod tests {
     use domain::Time;
     use futures_util::FutureExt;
     use runtime::clock::Clock;
-    use runtime::subjects::Subjects;
 
     use super::*;
 
@@ -208,8 +207,7 @@ mod tests {
 
     #[test]
     fn requests_wait_in_their_order_until_enough_was_taken() {
-        let connection =
-            Arc::new(ConnectionState::new(0, &Clock::manual(Time::from_seconds(1)), Subjects::default(), false));
+        let connection = Arc::new(ConnectionState::new(0, &Clock::manual(Time::from_seconds(1)), None, false));
         let backlog = Backlog::new(&connection);
         let whole = MeteredBody::meter(response(BOUND * UNIT - 1), &backlog);
         assert!(!backlog.has_room());
@@ -229,8 +227,7 @@ mod tests {
 
     #[test]
     fn an_answer_counts_whole_until_its_last_byte_is_taken() {
-        let connection =
-            Arc::new(ConnectionState::new(0, &Clock::manual(Time::from_seconds(1)), Subjects::default(), false));
+        let connection = Arc::new(ConnectionState::new(0, &Clock::manual(Time::from_seconds(1)), None, false));
         let backlog = Backlog::new(&connection);
         let mut body = MeteredBody::meter(response(10 * UNIT), &backlog).into_body();
         let frame = http_body_util::BodyExt::frame(&mut body).now_or_never().unwrap().unwrap();
@@ -248,7 +245,7 @@ mod tests {
     fn an_answer_that_nobody_takes_counts_by_itself_but_for_a_proxy() {
         for (is_shared, stalled) in [(false, 20), (true, 0)] {
             let clock = Clock::manual(Time::from_seconds(1));
-            let connection = Arc::new(ConnectionState::new(0, &clock, Subjects::default(), is_shared));
+            let connection = Arc::new(ConnectionState::new(0, &clock, None, is_shared));
             let backlog = Backlog::new(&connection);
             let parked = MeteredBody::meter(response(9000), &backlog);
             for _ in 0..2 {

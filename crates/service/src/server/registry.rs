@@ -15,8 +15,8 @@ use std::time::Duration;
 use domain::saturating;
 use parking_lot::Mutex;
 use runtime::Network;
+use runtime::client_key::{ClientKey, CountPerClient};
 use runtime::clock::Clock;
-use runtime::subjects::{Subjects, Tally};
 use telemetry::log_throttle::Throttle;
 use telemetry::metrics::{LimitName, Metrics};
 use tracing::{debug, warn};
@@ -50,20 +50,20 @@ struct OpenConnections {
     /// By number, oldest first.
     states: BTreeMap<u64, Arc<ConnectionState>>,
     next: u64,
-    /// How many connections each client address has, if addresses are limited.
-    addresses: Tally,
+    /// How many connections each client has, if clients are limited.
+    per_client: CountPerClient,
 }
 
 impl OpenConnections {
     fn insert(&mut self, state: &Arc<ConnectionState>) {
         self.next += 1;
-        self.addresses.add(&state.subjects);
+        self.per_client.add(state.client);
         self.states.insert(state.number, Arc::clone(state));
     }
 
     fn remove(&mut self, state: &ConnectionState) {
         if self.states.remove(&state.number).is_some() {
-            self.addresses.remove(&state.subjects);
+            self.per_client.remove(state.client);
         }
     }
 
@@ -110,9 +110,9 @@ impl Registry {
         let LimitsConfig { connections, connections_per_address, exempt, .. } = &current.limits;
         let is_shared = self.trusted_proxies.iter().chain(exempt).any(|network| network.contains(address));
         let most = saturating::to_usize(*connections_per_address);
-        let subjects = if most == 0 || is_shared { Subjects::default() } else { Subjects::of(address) };
+        let client = (most != 0 && !is_shared).then(|| ClientKey::of(address));
         let mut open = self.open.lock();
-        if !open.addresses.has_room(&subjects, most) {
+        if !open.per_client.has_room(client, most) {
             drop(open);
             self.metrics.limits.count(LimitName::ConnectionsPerAddress);
             if let Some(count) = self.refusals.count(self.clock.ticks()) {
@@ -132,7 +132,7 @@ impl Registry {
             }
             return None;
         }
-        let state = Arc::new(ConnectionState::new(open.next, &self.clock, subjects, is_shared));
+        let state = Arc::new(ConnectionState::new(open.next, &self.clock, client, is_shared));
         // A drain that has begun does not know this connection.
         state.draining.store(self.draining.load(Ordering::SeqCst), Ordering::SeqCst);
         open.insert(&state);
@@ -271,54 +271,29 @@ mod tests {
     }
 
     #[test]
-    fn each_address_has_its_own_bound_an_ipv6_client_its_64_and_proxies_none() {
+    fn each_address_has_its_own_bound_an_ipv6_client_its_56_and_proxies_none() {
         let (registry, _) = registry(
             "[http]\ntrusted_proxies = [\"10.0.0.0/8\"]\n[limits]\nconnections_per_address = 2\nexempt = [\"2001:db8:1::/48\"]",
         );
         let mut states = Vec::new();
-        for (client, is_added) in [
-            ("192.0.2.1", true),
-            ("::ffff:192.0.2.1", true),
-            ("192.0.2.1", false),
-            ("192.0.2.2", true),
-            ("2001:db8::1", true),
-            ("2001:db8::ffff:1", true),
-            ("2001:db8::2", false),
-            ("2001:db8:0:1::1", true),
-            ("10.1.2.3", true),
-            ("10.1.2.3", true),
-            ("10.1.2.3", true),
-            ("2001:db8:1::1", true),
-            ("2001:db8:1::1", true),
-            ("2001:db8:1::1", true),
+        for (client, allowed) in [
+            ("192.0.2.1", 2),
+            ("::ffff:192.0.2.1", 0),
+            ("192.0.2.2", 2),
+            ("2001:db8::1", 8),
+            ("2001:db8:0:ff::1", 0),
+            ("2001:db8:0:100::1", 8),
+            ("10.1.2.3", 10),
+            ("2001:db8:1::1", 10),
         ] {
-            let state = registry.add(address(client));
-            assert_eq!(state.is_some(), is_added, "{client}");
-            states.extend(state);
+            let added: Vec<_> = (0..10).filter_map(|_| registry.add(address(client))).collect();
+            assert_eq!(added.len(), allowed, "{client}");
+            states.extend(added);
         }
         registry.remove(&states[0]);
         registry.remove(&states[0]);
         assert!(registry.add(address("192.0.2.1")).is_some(), "one was removed");
         assert!(registry.add(address("192.0.2.1")).is_none(), "and only one");
-    }
-
-    #[test]
-    fn the_64s_of_one_56_have_four_times_the_connections_of_one_and_those_of_a_48_eight_times() {
-        let (registry, _) = registry("limits.connections_per_address = 2");
-        let mut states = Vec::new();
-        let mut added = |subnets: std::ops::Range<u16>| {
-            let before = states.len();
-            for subnet in subnets.cycle().take(2_000) {
-                states.extend(registry.add(address(&format!("2001:db8:0:{subnet:x}::1"))));
-            }
-            states.len() - before
-        };
-        assert_eq!(added(0..32), 8, "of one /56");
-        assert_eq!(added(0x100..0x200), 8, "of another");
-        assert_eq!(added(0x200..0x300), 0, "the /48 has no more");
-        assert!(registry.add(address("2001:db8:1::1")).is_some(), "another /48 has");
-        registry.remove(&states[0]);
-        assert!(registry.add(address("2001:db8:0:300::1")).is_some(), "one was removed at every level");
     }
 
     #[test]
@@ -338,7 +313,7 @@ mod tests {
             drop((guard, kept_guard));
             registry.remove(&busy);
             registry.remove(&kept);
-            assert!(registry.open.lock().addresses.is_empty());
+            assert!(registry.open.lock().per_client.is_empty());
         }
     }
 

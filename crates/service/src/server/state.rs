@@ -8,8 +8,8 @@ use std::time::Duration;
 use domain::saturating;
 use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
+use runtime::client_key::ClientKey;
 use runtime::clock::Clock;
-use runtime::subjects::Subjects;
 use tokio::task::AbortHandle;
 
 use super::backlog::Backlog;
@@ -22,8 +22,8 @@ pub(super) struct ConnectionState {
     /// Connections are numbered as they arrive.
     pub(super) number: u64,
     clock: Clock,
-    /// The subjects the connection counts against; none if addresses are not limited.
-    pub(super) subjects: Subjects,
+    /// What the connection counts against; `None` if its address has no limit.
+    pub(super) client: Option<ClientKey>,
     /// Whether it may carry many clients, because the peer is a trusted proxy or exempt from limits.
     pub(super) is_shared: bool,
     /// When the current wait began, in milliseconds of the clock's ticks.
@@ -70,11 +70,11 @@ pub(super) enum Phase {
 }
 
 impl ConnectionState {
-    pub(super) fn new(number: u64, clock: &Clock, subjects: Subjects, is_shared: bool) -> Self {
+    pub(super) fn new(number: u64, clock: &Clock, client: Option<ClientKey>, is_shared: bool) -> Self {
         Self {
             number,
             clock: clock.clone(),
-            subjects,
+            client,
             is_shared,
             since: AtomicU64::new(millis(clock)),
             phase: AtomicU32::new(Phase::FirstByte as u32),

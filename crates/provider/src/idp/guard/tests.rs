@@ -1,5 +1,5 @@
 use domain::Time;
-use runtime::subjects::Subject;
+use runtime::client_key::ClientKey;
 
 use super::*;
 use crate::idp::circuit_breaker::FAILURES;
@@ -14,7 +14,7 @@ fn guard(budget: u32) -> (Guard, Clock) {
 /// Someone who signs in from this network.
 fn stranger(network: u16) -> Caller {
     let [high, low] = network.to_be_bytes();
-    Caller::SignIn(Some(Subject::network_of([198, high, low, 1].into())))
+    Caller::SignIn(Some(ClientKey::network_of([198, high, low, 1].into())))
 }
 
 fn end(guard: &Guard, endpoint: Endpoint, outcome: CallOutcome) {

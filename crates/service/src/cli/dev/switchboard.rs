@@ -58,8 +58,8 @@ impl Switchboard {
     /// Refuses an address's requests for a while, as if it had sent far too many; `false` if it has no limit.
     fn exhaust(&self, address: IpAddr) -> bool {
         let limit = &self.app.rate_limits.requests;
-        let limited = self.app.rate_limits.counted_as(address).iter().next().filter(|_| !limit.is_off());
-        limited.map(|subject| limit.exhaust(limit.subject(&subject), self.app.clock.ticks(), LIMITED)).is_some()
+        let limited = self.app.rate_limits.client_key(address).filter(|_| !limit.is_off());
+        limited.map(|client| limit.exhaust(limit.key(&client), self.app.clock.ticks(), LIMITED)).is_some()
     }
 }
 
