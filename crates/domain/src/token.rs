@@ -10,13 +10,6 @@ const CHECKSUM: usize = 6;
 const PREFIX: usize = 4;
 const LENGTH: usize = PREFIX + RANDOM + CHECKSUM;
 
-/// A bot key that examples print, so everyone knows it. It is only accepted by a service that other machines cannot reach.
-pub const PUBLISHED_KEY: &str = "bck_Y004p6GQjzC6OnvIyCaSwSOetlS41FxG9G14";
-
-pub fn published_key_hash() -> TokenHash {
-    hash(PUBLISHED_KEY.as_bytes())
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
     /// A user's session, `bcs_…`.
@@ -102,11 +95,6 @@ mod tests {
     use super::*;
 
     const KINDS: [TokenKind; 2] = [TokenKind::Session, TokenKind::BotKey];
-
-    #[test]
-    fn the_published_key_is_well_formed() {
-        assert_eq!(parse(TokenKind::BotKey, PUBLISHED_KEY.as_bytes()), Some(published_key_hash()));
-    }
 
     fn made(kind: TokenKind, seed: u64) -> String {
         let mut random = crate::seeded::seeded(seed);

@@ -12,7 +12,7 @@ use telemetry::Version;
 use telemetry::traces::Traces;
 use tracing::{info, warn};
 
-use super::{ConfigFile, cautions, dev, live_check, logging, runtime, start_checks, vacuum};
+use super::{ConfigFile, cautions, live_check, logging, runtime, start_checks, vacuum};
 use crate::app::App;
 use crate::config::{Config, ListenAddress};
 use crate::http::HttpService;
@@ -77,7 +77,6 @@ pub(super) fn run(
             let app = Arc::clone(&app);
             tokio::task::spawn(async move { cautions::warn_about_unreadable_grants(&app).await })
         };
-        dev::leave_dev_behind(&app).await;
         // Before the log says that it listens: a reader of that line may stop it right away, and it should shut down cleanly.
         let stop = asked_to_stop(OnHangup::GoOn);
         for place in &places {

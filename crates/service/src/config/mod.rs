@@ -101,8 +101,7 @@ pub struct HttpConfig {
     pub allowed_headers: Vec<String>,
     /// `http.trusted_proxies`
     pub trusted_proxies: Vec<Network>,
-    /// Whether the service is closed to other machines: it only answers to loopback names, and accepts the published bot key.
-    /// Not a setting; a command decides.
+    /// Whether the service only answers to loopback names. A command decides.
     pub loopback_names_only: bool,
 }
 

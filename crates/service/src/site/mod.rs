@@ -121,13 +121,6 @@ impl Site {
         self.preview.as_ref().map(|preview| (preview.media_type, &preview.body))
     }
 
-    /// Uses the demo's preview, unless there is a picture in the configuration.
-    pub fn use_demo_preview(&mut self) {
-        if self.preview.is_none() && self.icon.is_none() {
-            self.preview = Some(preview::demo());
-        }
-    }
-
     /// The operator's style sheet, if this is its file name.
     pub fn look(&self, file: &str) -> Option<&CompressibleBody> {
         self.look.as_ref().filter(|look| look.file == file).map(|look| &look.body)

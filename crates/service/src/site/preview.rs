@@ -13,9 +13,6 @@ const LARGEST_KILOBYTES: u64 = 1024;
 pub(super) const WIDTH: u32 = 1200;
 pub(super) const HEIGHT: u32 = 630;
 
-/// The preview of `bot-companion dev`.
-static DEMO: &[u8] = include_bytes!("assets/preview.png");
-
 /// Reads the file and checks its kind and size.
 pub(super) fn read(path: &Path) -> Result<Icon, SiteFileError> {
     let bytes = files::read(SETTING, path, LARGEST_KILOBYTES)?;
@@ -25,10 +22,6 @@ pub(super) fn read(path: &Path) -> Result<Icon, SiteFileError> {
         (Some(_), Some((width, height))) => Err(SiteFileError::PreviewSize { path: path.to_owned(), width, height }),
         _ => Err(SiteFileError::NotAPicture { setting: SETTING, path: path.to_owned(), kinds: "PNG or JPEG" }),
     }
-}
-
-pub(super) fn demo() -> Icon {
-    Icon { media_type: "image/png", body: TaggedBody::new(Bytes::from_static(DEMO)) }
 }
 
 /// Width and height of a PNG or JPEG.
@@ -74,7 +67,6 @@ mod tests {
         let png = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\x04\xb0\0\0\x02\x76\x08\x06";
         let jpeg = b"\xff\xd8\xff\xe0\0\x04ab\xff\xff\xc4\0\x03a\xff\xc2\0\x11\x08\x02\x76\x04\xb0\x03";
         assert_eq!((size(png), size(jpeg)), (Some((1200, 630)), Some((1200, 630))));
-        assert_eq!(size(DEMO), Some((WIDTH, HEIGHT)), "the demo's own");
         for length in 0..png.len() - 2 {
             assert_eq!(size(&png[..length]), None, "{length} bytes");
         }

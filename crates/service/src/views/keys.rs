@@ -4,13 +4,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{TokenHash, token};
+use domain::TokenHash;
 use store::{Result, StoreError, Topic};
 use telemetry::metrics::CacheName;
 use tokio::sync::Mutex;
 
 use super::cached::{CacheMap, CacheRead, Weigh};
-use crate::config::HttpConfig;
 use crate::sources::Sources;
 
 /// How many keys are cached.
@@ -22,7 +21,6 @@ pub struct KeysView {
     sources: Sources,
     cache: CacheMap<TokenHash, KeyId>,
     list: Mutex<KeyList>,
-    accepts_published_key: bool,
 }
 
 /// The id of a valid key.
@@ -39,12 +37,11 @@ struct KeyList {
 }
 
 impl KeysView {
-    pub(super) fn new(sources: &Sources, config: &HttpConfig) -> Self {
+    pub(super) fn new(sources: &Sources) -> Self {
         Self {
             sources: sources.clone(),
             cache: CacheMap::new(CacheName::Keys, sources, CACHED_KEYS, CACHED_KEYS as u64),
             list: Mutex::default(),
-            accepts_published_key: config.loopback_names_only,
         }
     }
 
@@ -60,9 +57,6 @@ impl KeysView {
 
     /// The id of the key, if it is valid.
     pub async fn find(&self, key: TokenHash) -> Result<Option<Arc<str>>> {
-        if key == token::published_key_hash() && !self.accepts_published_key {
-            return Ok(None);
-        }
         self.cache.count_miss();
         let mut read = CacheRead::begin(&self.sources);
         let found = read.depend_on([Topic::Keys]).key(key).await?.filter(|found| found.revoked.is_none());

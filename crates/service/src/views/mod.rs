@@ -53,7 +53,7 @@ impl Views {
     pub fn new(sources: &Sources, lists: Arc<GuildLists>, config: &Config) -> Self {
         Self {
             sessions: sessions::SessionsView::new(sources, config.sessions),
-            keys: keys::KeysView::new(sources, &config.http),
+            keys: keys::KeysView::new(sources),
             me: me::MeView::new(sources),
             guilds: guilds::GuildsView::new(sources, lists, config),
             feedback: feedback::FeedbackView::new(sources),

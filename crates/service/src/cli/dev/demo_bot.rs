@@ -1,5 +1,9 @@
 //! The demo bot of `bot-companion dev`. Once a real bot reports, it leaves and takes its data with it.
 
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,9 +15,11 @@ use axum::response::Response;
 use domain::feed::{GuildLine, InstanceId, Lines, Scope, ShardKey};
 use domain::health::{Heartbeat, SILENCE, ShardHeartbeat, is_silent};
 use domain::token::{self, random_text};
-use domain::{Change, Roster, Time};
-use http::Method;
+use domain::{Change, Roster, Time, TokenKind};
+use http::header::AUTHORIZATION;
+use http::{HeaderValue, Method};
 use runtime::random::secret_bytes;
+use secrecy::{ExposeSecret, SecretString};
 use store::{BotKey, Committed, Store};
 use tokio::sync::Mutex;
 use tracing::{info, warn};
@@ -31,55 +37,39 @@ const SHARDS: u32 = 2;
 const NAMED: &str = "demo-";
 const KEY_ID: &str = "demo";
 
-/// Stores the published key, which is only accepted by a service that other machines cannot reach.
-pub(super) async fn add_key(app: &App) -> anyhow::Result<()> {
-    let hash = token::published_key_hash();
-    match app.store.key(hash).await? {
-        None => {
-            let label = "the demo key of `dev`".to_owned();
-            let key = BotKey { id: KEY_ID.to_owned(), label, created: app.clock.now(), revoked: None };
-            app.store.add_key(key, hash).await?;
-        }
-        Some(known) => ensure!(
-            known.revoked.is_none(),
-            "the demo key was revoked in this store, so `dev` cannot use it: choose another folder with --data"
-        ),
+/// The bot key that `dev` prints, so everyone knows it. The store never has it: [`make_room`] puts a secret key of this folder in
+/// its place.
+pub(super) const PUBLISHED_KEY: &str = "bck_Y004p6GQjzC6OnvIyCaSwSOetlS41FxG9G14";
+
+/// The secret key in the data folder, which is created on the first start.
+pub(super) fn own_key(data: &Path) -> anyhow::Result<SecretString> {
+    let path = data.join("demo-bot.key");
+    let new = token::generate(TokenKind::BotKey, secret_bytes);
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+        Ok(mut file) => file.write_all(new.expose_secret().as_bytes()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
     }
-    Ok(())
+    .with_context(|| format!("cannot create the demo bot's key {}", path.display()))?;
+    let key = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let is_key = token::parse(TokenKind::BotKey, key.as_bytes()).is_some();
+    ensure!(is_key, "{} contains no bot key: delete the data folder, or choose another with --data", path.display());
+    Ok(key.into())
 }
 
-/// A store that `dev` has used contains the published key, and may contain the demo history and the last heartbeats of bots with that
-/// key. Visitors must not take the history for real, nor a bot that cannot report here for one that is down.
-pub(in crate::cli) async fn leave_dev_behind(app: &App) {
-    // If the store does not answer now, the first request that needs it will log that.
-    let Ok(Some(key)) = app.store.key(token::published_key_hash()).await else { return };
-    if let Err(error) = forget_bots(app).await {
-        warn!(%error, "the heartbeats of the demo bot are still in the store; the next start tries again");
-    }
-    match demo_history::remove(&*app.store).await {
-        Ok(true) => info!("removed the demo history of `dev` from the store"),
-        Ok(false) => {}
-        Err(error) => {
-            warn!(%error, "the demo history of `dev` could not be removed from the store; the next start tries again");
-        }
-    }
-    if key.revoked.is_none() {
-        warn!(
-            "the store contains the demo key of `dev`, which is not accepted here. Remove it with `bot-companion key revoke \
-             {KEY_ID}`, \
-             and check whether demo data is still in the store"
-        );
-    }
-}
-
-/// Lets the bots that used the published key leave, unless a bot with another key has reported, which replaces them.
-async fn forget_bots(app: &App) -> store::Result<()> {
-    let known = app.store.health().await?.instances;
-    if known.keys().any(|id| id.key != KEY_ID) {
-        return Ok(());
-    }
-    for (instance, known) in known.into_iter().filter(|(_, known)| known.shard_count > 0) {
-        leave_shards(&*app.store, &instance, known.started_at, app.clock.now()).await?;
+/// Stores the demo bot's own key.
+async fn add_key(app: &App, key: &SecretString) -> anyhow::Result<()> {
+    let hash = token::hash_of(key);
+    let known = app.store.keys().await?.into_iter().find(|known| known.id == KEY_ID);
+    if known.is_none() {
+        let label = "the demo bot of `dev`".to_owned();
+        let key = BotKey { id: KEY_ID.to_owned(), label, created: app.clock.now(), revoked: None };
+        app.store.add_key(key, hash).await?;
+    } else {
+        let valid = app.store.key(hash).await?.filter(|known| known.revoked.is_none());
+        let advice = "the demo bot's key was revoked in this store, or comes from another data folder: choose another folder \
+                      with --data, or another database with --store";
+        ensure!(valid.is_some(), advice);
     }
     Ok(())
 }
@@ -100,9 +90,12 @@ async fn leave_shards(store: &dyn Store, instance: &InstanceId, started_at: Time
     Ok(())
 }
 
-/// Middleware: a real bot's call waits until the demo bot and its data are gone. Only real bots use the feed, and any valid key
+/// Middleware: the published key becomes the secret one, and a real bot's call waits until the demo bot and its data are gone. Only real bots use the feed, and any valid key
 /// counts as one, whether or not the service then accepts what was sent.
-pub(super) async fn make_room(State(bot): State<Arc<DemoBot>>, request: Request, next: Next) -> Response {
+pub(super) async fn make_room(State(bot): State<Arc<DemoBot>>, mut request: Request, next: Next) -> Response {
+    if bot_key(request.headers()) == token::parse(TokenKind::BotKey, PUBLISHED_KEY.as_bytes()) {
+        request.headers_mut().insert(AUTHORIZATION, bot.authorization.clone());
+    }
     let sends = match request.uri().path() {
         "/bot/events" => *request.method() == Method::POST,
         path => {
@@ -126,6 +119,8 @@ pub(super) async fn make_room(State(bot): State<Arc<DemoBot>>, request: Request,
 /// live one.
 pub(super) struct DemoBot {
     app: Arc<App>,
+    /// The header with the secret key.
+    authorization: HeaderValue,
     /// The instance that sends its heartbeats.
     living: InstanceId,
     /// The instance that owns its data.
@@ -149,13 +144,24 @@ enum Presence {
 }
 
 impl DemoBot {
-    pub(super) fn new(app: Arc<App>, started_at: Time) -> anyhow::Result<Self> {
+    pub(super) async fn new(app: Arc<App>, key: &SecretString, started_at: Time) -> anyhow::Result<Self> {
+        add_key(&app, key).await?;
+        let mut authorization = HeaderValue::try_from(format!("Bearer {}", key.expose_secret()))?;
+        authorization.set_sensitive(true);
         let name = || {
             let name = format!("{NAMED}{}", random_text(16, secret_bytes));
             InstanceId::parse(KEY_ID, &name).context("a name of the demo bot")
         };
         let presence = Mutex::new(Presence::Coming);
-        Ok(Self { app, living: name()?, silent: name()?, started_at, presence, is_gone: AtomicBool::new(false) })
+        Ok(Self {
+            app,
+            authorization,
+            living: name()?,
+            silent: name()?,
+            started_at,
+            presence,
+            is_gone: AtomicBool::new(false),
+        })
     }
 
     /// Sends everything once, unless a real bot is reporting.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use axum::middleware;
-use domain::token::{self, random_text};
+use domain::token::random_text;
 use runtime::clock::Clock;
 use runtime::random::{Random, secret_bytes};
 use sandbox::{Sandbox, SandboxOptions, people};
@@ -31,13 +31,19 @@ use crate::http::HttpService;
 use crate::server;
 use crate::site::dashboard;
 use demo_bot::DemoBot;
-pub(super) use demo_bot::leave_dev_behind;
 use switchboard::Switchboard;
 
 const CLIENT_ID: &str = "sandbox";
 /// The redirect addresses that are always registered: those of the usual development servers.
 const REDIRECT_URIS: [&str; 3] =
     ["http://localhost:3000/callback", "http://localhost:5173/callback", "http://localhost:8000/callback"];
+
+/// The picture that chat apps show with a link to the site.
+static PREVIEW: &[u8] = include_bytes!("preview.png");
+
+fn preview(data: &Path) -> PathBuf {
+    data.join("preview.png")
+}
 
 #[derive(Debug)]
 pub(super) struct DevOptions {
@@ -57,6 +63,8 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
     ensure_loopback(Some(*listen))?;
     std::fs::create_dir_all(data).with_context(|| format!("cannot create the data folder {}", data.display()))?;
     runtime()?.block_on(async {
+        std::fs::write(preview(data), PREVIEW).with_context(|| format!("cannot write {}", preview(data).display()))?;
+        let bot_key = demo_bot::own_key(data)?;
         let clock = Clock::system();
         let started_at = clock.now();
         let secret = SecretString::from(random_text(32, secret_bytes));
@@ -91,11 +99,9 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
         let mut app = App::build(config, clock, Random::from_system(), version).await?;
         // The demo bot may fall silent immediately, and the pages must believe it.
         app.site.listening_since = started_at.before(demo_bot::LONG_SILENT);
-        app.site.use_demo_preview();
         let app = Arc::new(app);
         let admin = serve::answer_operators(admin, &app)?;
-        demo_bot::add_key(&app).await?;
-        let bot = Arc::new(DemoBot::new(Arc::clone(&app), started_at)?);
+        let bot = Arc::new(DemoBot::new(Arc::clone(&app), &bot_key, started_at).await?);
         let service_with_bot = HttpService::new(Arc::clone(&app)).wrap({
             let bot = Arc::clone(&bot);
             |routes| routes.layer(middleware::from_fn_with_state(bot, demo_bot::make_room))
@@ -109,7 +115,7 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
                 let sandbox = format!("http://{sandbox_address}");
                 format!(
                     "{}\n",
-                    json!({ "service": service, "admin": admin, "sandbox": sandbox, "bot_key": token::PUBLISHED_KEY })
+                    json!({ "service": service, "admin": admin, "sandbox": sandbox, "bot_key": demo_bot::PUBLISHED_KEY })
                 )
             } else {
                 banner(&service, &sandbox, admin.as_ref(), data)
@@ -156,6 +162,7 @@ fn configuration(
 ) -> anyhow::Result<Config> {
     let DevOptions { listen, data, .. } = options;
     let database = toml::Value::from(format!("sqlite:{}", data.join("bot-companion.db").display()));
+    let preview = toml::Value::from(preview(data).display().to_string());
     let secret = secret.expose_secret();
     let (redirect_uris, origins) = redirect_uris(&options.redirect_uris);
     let limits = if options.no_limits { NO_LIMITS } else { LIMITS };
@@ -171,6 +178,7 @@ fn configuration(
         [site]
         name = "Lantern"
         tagline = "A demo bot that keeps a light on for your server."
+        preview = {preview}
         # The provider does not know this bot, so the sandbox has a page in place of its own.
         invite_url = "http://{sandbox}/invite?client_id={{client_id}}"
         [idp]
@@ -285,7 +293,7 @@ The codes refused, no-scope, slow, rate-limited, edge-limited, down and nonsense
         authorize = sandbox.authorize_url(),
         control = sandbox.control_url(),
         metrics = admin.map_or_else(|| "off".to_owned(), |admin| format!("http://{}/metrics", admin.address)),
-        key = token::PUBLISHED_KEY,
+        key = demo_bot::PUBLISHED_KEY,
         people = names.join(", "),
         data = data.display(),
     )
