@@ -7,7 +7,6 @@ use reqwest::Method;
 use runtime::random::secret_bytes;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
-use store::BotKey;
 
 use crate::harness::binary::{Running, command, config_file};
 use crate::harness::{Bot, Client, TestApp, Wire, eventually, gzip, ndjson, request, snapshot, sqlite_only};

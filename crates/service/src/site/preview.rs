@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use bytes::Bytes;
-
 use super::icon::{Icon, media_type};
 use super::{SiteFileError, files};
 use crate::views::tagged::TaggedBody;
