@@ -41,7 +41,7 @@ pub struct ListedGuild {
     pub id: Snowflake,
     /// The user's permission bits there, as computed by the provider.
     pub permissions: u64,
-    /// Its name; empty in a list that an earlier release stored.
+    /// Its name, if the list has it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Its icon's hash, if it has one.

@@ -17,16 +17,8 @@ pub struct StoreLook {
     pub server: Option<ServerLook>,
     /// Its contents; only if the schema is this release's.
     pub content: Option<StoreContent>,
-    /// The state of its file, if it is one.
-    pub file: Option<FileLook>,
-}
-
-/// The state of a store's file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileLook {
-    pub integrity: Integrity,
-    /// Whether an older release may have left deleted data in it.
-    pub needs_vacuum: bool,
+    /// Whether its file is damaged, if it is one.
+    pub integrity: Option<Integrity>,
 }
 
 /// Whether a file is damaged.

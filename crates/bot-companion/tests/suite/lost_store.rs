@@ -204,39 +204,18 @@ async fn damage_is_told_as_such_by_log_health_metric_and_check() {
 }
 
 #[tokio::test]
-async fn the_first_start_after_an_upgrade_vacuums_the_file_once() {
-    sqlite_only!("PostgreSQL vacuums by itself");
-    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
-    let config = config_file(&folder, &provider, "");
-    stopped(Running::start(serve(&config)).await).await;
-    let name = "Marlow Unmistakable";
-    let older = Connection::open(folder.file()).unwrap();
-    let sql = format!(
-        "PRAGMA secure_delete = off; PRAGMA application_id = 0;
-        INSERT INTO blocked_users (user_id, reason, since) VALUES (7, '{name}', 0); DELETE FROM blocked_users"
-    );
-    older.execute_batch(&sql).unwrap();
-    drop(older);
-    let is_left = || folder.at_rest().windows(name.len()).any(|window| window == name.as_bytes());
-    assert!(is_left(), "the older release leaves the name");
-    let (_, text) = said(command(&["check", "--live", "--config", config.to_str().unwrap()])).await;
-    assert!(text.contains("deleted data"), "{text}");
-    let log = stopped(Running::start(serve(&config)).await).await;
-    let before_serving = log.split_once("listening on").unwrap().0;
-    assert!(before_serving.contains("vacuuming the database file, once"), "{log}");
-    assert!(before_serving.contains("MB of free disk space") && before_serving.contains("was vacuumed"), "{log}");
-    assert!(!is_left());
-    let log = stopped(Running::start(serve(&config)).await).await;
-    assert!(!log.contains("vacuum"), "{log}");
-    let (code, text) = said(command(&["store", "vacuum", "--config", config.to_str().unwrap()])).await;
-    assert!(code == 0 && text.contains("was vacuumed"), "{text}");
-
-    // A large file would delay startup for too long.
-    Connection::open(folder.file()).unwrap().execute_batch("PRAGMA application_id = 0").unwrap();
-    fs::OpenOptions::new().write(true).open(folder.file()).unwrap().set_len((128 << 20) + 1).unwrap();
-    let log = stopped(Running::start(serve(&config)).await).await;
-    assert!(log.contains("the database file may still contain deleted names"), "{log}");
-    assert!(!log.contains("vacuuming the database file"), "{log}");
+async fn dev_moves_data_of_an_unreleased_version_aside() {
+    sqlite_only!("on PostgreSQL, the store says so itself");
+    let folder = Folder::new();
+    let (database, key) = (folder.path().join("bot-companion.db"), folder.path().join("bot-companion.db.key"));
+    Connection::open(&database).unwrap().execute_batch("CREATE TABLE x (y); PRAGMA user_version = 9").unwrap();
+    fs::write(&key, "an old key").unwrap();
+    let arguments = ["dev", "--listen", "127.0.0.1:0", "--data", folder.path().to_str().unwrap()];
+    let log = stopped(Running::start(command(&arguments)).await).await;
+    let aside = folder.path().join("unreleased");
+    assert!(log.contains("made by an unreleased version") && log.contains(aside.to_str().unwrap()), "{log}");
+    assert_eq!(fs::read_to_string(aside.join("bot-companion.db.key")).unwrap(), "an old key");
+    assert!(aside.join("bot-companion.db").exists() && database.exists() && key.exists());
 }
 
 #[tokio::test]

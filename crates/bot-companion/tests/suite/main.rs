@@ -86,5 +86,4 @@ mod switches;
 mod tls;
 mod traces;
 mod unread_answers;
-mod upgrade;
 mod upkeep;

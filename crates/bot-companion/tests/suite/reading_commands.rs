@@ -117,64 +117,29 @@ async fn reading_commands_leave_every_file_as_it_is_and_make_no_key() {
     assert_nothing_changes(folder.path(), &config, &elsewhere.path().join("after a crash")).await;
 }
 
-/// The file of a release that did not know the last migration yet.
-fn make_older_store(file: &Path) -> usize {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../store/src/sqlite/migrations");
-    let mut steps: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    steps.retain(|path| path.extension().is_some_and(|extension| extension == "sql"));
-    steps.sort();
-    let older = steps.len() - 1;
-    let store = rusqlite::Connection::open(file).unwrap();
-    store.pragma_update(None, "journal_mode", "wal").unwrap();
-    for step in &steps[..older] {
-        store.execute_batch(&fs::read_to_string(step).unwrap()).unwrap();
-    }
-    store.pragma_update(None, "user_version", i64::try_from(older).unwrap()).unwrap();
-    older
-}
-
 #[tokio::test]
-async fn reading_commands_do_not_migrate_an_older_store() {
-    sqlite_only!("the older file is made of the migrations; the next test does the same on both stores");
+async fn a_schema_of_another_release_is_refused_by_every_reading_command_and_stays() {
     let (folder, elsewhere, provider) = (Folder::new(), Folder::new(), sandbox(Clock::system()));
-    let config = config_file(&folder, &provider, "");
-    let older = make_older_store(&folder.file());
-    let before = contents(folder.path());
-    for arguments in READING {
-        let (code, said, error) = outcome(&config, arguments).await;
-        assert_eq!((code, said.as_str()), (1, ""), "{arguments:?}: {error}");
-        assert!(error.contains(&format!("schema version {older}")), "{error}");
-        assert!(error.contains("start this release's service once"), "{error}");
-        assert!(contents(folder.path()) == before, "{arguments:?}: {:?}", names(&contents(folder.path())));
-    }
-    let backup = elsewhere.path().join("backup");
-    for arguments in LOOKING.into_iter().chain([&["backup", backup.to_str().unwrap()][..]]) {
-        outcome(&config, arguments).await;
-        assert!(contents(folder.path()) == before, "{arguments:?}: {:?}", names(&contents(folder.path())));
-    }
-    // The remedy they suggest is the right one.
-    let mut service = serve(&config).await;
-    service.terminate();
-    assert!(service.ended().await.success());
-    let (code, _, error) = outcome(&config, &["stats"]).await;
-    assert_eq!(code, 0, "{error}");
-}
-
-#[tokio::test]
-async fn a_schema_of_another_release_is_refused_by_every_reading_command() {
-    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
     let config = config_file(&folder, &provider, "");
     let (code, _, error) = outcome(&config, &["key", "create", "--label", "x"]).await;
     assert_eq!(code, 0, "{error}");
     let on_postgres = crate::harness::on_postgres();
-    let sql = if on_postgres { "UPDATE schema_version SET version = 1" } else { "PRAGMA user_version = 1" };
-    folder.sql(sql).await;
-    for arguments in READING {
-        let (code, said, error) = outcome(&config, arguments).await;
-        assert_eq!((code, said.as_str()), (1, ""), "{arguments:?}: {error}");
-        assert!(error.contains("schema version 1,") && error.contains("do not migrate it"), "{error}");
-    }
-    if on_postgres {
-        assert_eq!(folder.count("schema_version WHERE version = 1").await, 1, "it was migrated");
+    let backup = elsewhere.path().join("backup");
+    for (version, why) in [(9, "made by an unreleased version"), (1000, "written by a newer release")] {
+        let set = if on_postgres { "UPDATE schema_version SET version =" } else { "PRAGMA user_version =" };
+        folder.sql(&format!("{set} {version}")).await;
+        let before = contents(folder.path());
+        for arguments in READING {
+            let (code, said, error) = outcome(&config, arguments).await;
+            assert_eq!((code, said.as_str()), (1, ""), "{arguments:?}: {error}");
+            assert!(error.contains(&format!("schema version {version}")) && error.contains(why), "{error}");
+        }
+        for arguments in LOOKING.into_iter().chain([&["backup", backup.to_str().unwrap()][..]]) {
+            outcome(&config, arguments).await;
+            assert!(contents(folder.path()) == before, "{arguments:?}: {:?}", names(&contents(folder.path())));
+        }
+        if on_postgres {
+            assert_eq!(folder.count(&format!("schema_version WHERE version = {version}")).await, 1, "it was migrated");
+        }
     }
 }

@@ -27,8 +27,6 @@ pub(super) fn run(file: &ConfigFile, listen: Option<&ListenAddress>) -> anyhow::
         Err(_) => return ask_service(),
     };
     match (Answer::of_admin(&answer), config.admin.is_set) {
-        // An earlier release, which does not name itself; or something else, and then the service isn't there either.
-        (None, _) if Answer::is_of_former_admin(&answer) => ask_service(),
         // The operator configured this address, so only it is asked.
         (said, true) => verdict(&admin, &(status, said)),
         // Another service on this machine may have the default address, in which case ours runs without it.

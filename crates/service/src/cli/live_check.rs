@@ -5,7 +5,6 @@ mod findings;
 #[cfg(test)]
 mod tests;
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use domain::Time;
@@ -13,7 +12,7 @@ use runtime::clock::Clock;
 
 use super::check_line::CheckLine;
 use super::database;
-use super::local_request::{Answer, LocalQuestion, admin_of, reachable};
+use super::local_request::{Answer, LocalQuestion, admin_of};
 use crate::app;
 use crate::config::{Config, keyfile};
 use crate::server::{self, LoadedCertificate};
@@ -58,17 +57,9 @@ async fn admin_port(config: &Config) -> Option<CheckLine> {
     let Err(taken) = server::try_bind(&listen.into()) else {
         return Some(CheckLine::fine("admin port", format!("{listen} is free")));
     };
-    let is_ours = listen.port() != 0
-        && (admin_of(config, ASK_LIMIT).await.is_some()
-            || former_admin_answers(listen).await && service_runs(config).await);
+    let is_ours = listen.port() != 0 && admin_of(config, ASK_LIMIT).await.is_some();
     let port = if config.admin.is_set { CheckedPort::Admin } else { CheckedPort::DefaultAdmin };
     Some(findings::port(port, &listen.into(), &taken, is_ours))
-}
-
-/// Whether the running service is an older release that did not name itself yet: this command is also run before an upgrade.
-async fn former_admin_answers(listen: SocketAddr) -> bool {
-    let answer = LocalQuestion::at(format!("http://{}/readyz", reachable(listen))).ask(ASK_LIMIT).await;
-    answer.is_ok_and(|(_, answer)| Answer::is_of_former_admin(&answer))
 }
 
 /// Store, server limits, schema, keys, bot.
@@ -94,9 +85,7 @@ async fn store(config: &Config, now: Time) -> Vec<CheckLine> {
         lines.push(findings::role(server));
         lines.push(findings::connections(server, config.store.connections));
     }
-    if let Some(file) = look.file {
-        lines.extend(findings::file(&file, &location));
-    }
+    lines.extend(look.integrity.map(|integrity| findings::file(&integrity, &location)));
     if let Some(content) = look.content {
         lines.push(keys(config, &content.grants_by_key));
         let reported = content.health.instances.values().map(|instance| instance.reported).max();

@@ -88,12 +88,6 @@ impl Answer {
         let listen = answer["listen"].as_str().and_then(|listen| listen.parse().ok());
         (answer["service"] == SERVICE).then_some(Self { is_draining, listen })
     }
-
-    /// Whether this is an earlier release's answer to `GET /readyz`, which does not name itself. Others may answer like this
-    /// too, so it only counts if our service also answers.
-    pub(super) fn is_of_former_admin(answer: &Value) -> bool {
-        answer.get("service").is_none() && matches!(answer["status"].as_str(), Some("ready" | "draining"))
-    }
 }
 
 /// The admin listener of the service that this configuration is for, and its answer. `None` if nothing or another service
@@ -147,9 +141,6 @@ mod tests {
         assert_eq!(admin(ours), Some((false, Some(listen))));
         assert_eq!(admin(json!({"status": "draining", "service": "bot-companion"})), Some((true, None)));
         assert_eq!(admin(json!({"status": "ready"})), None);
-        assert!(Answer::is_of_former_admin(&json!({"status": "ready"})));
-        assert!(!Answer::is_of_former_admin(&json!({"status": "ready", "service": "another"})));
-        assert!(!Answer::is_of_former_admin(&Value::Null));
         assert_eq!(admin(json!({"status": "failing", "service": "bot-companion"})), None);
     }
 

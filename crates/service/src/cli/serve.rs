@@ -12,7 +12,7 @@ use telemetry::Version;
 use telemetry::traces::Traces;
 use tracing::{info, warn};
 
-use super::{ConfigFile, cautions, live_check, logging, runtime, start_checks, vacuum};
+use super::{ConfigFile, cautions, live_check, logging, runtime, start_checks};
 use crate::app::App;
 use crate::config::{Config, ListenAddress};
 use crate::http::HttpService;
@@ -66,7 +66,6 @@ pub(super) fn run(
         let places = listeners.addresses().iter().map(|address| place(address, scheme, &config.http.base_path));
         let places: Vec<String> = places.collect();
         let started = config.clone();
-        vacuum::once(&config.store.url).await;
         let app = Arc::new(App::build(config, Clock::system(), Random::from_system(), version).await?);
         for check in checks.iter().filter(|check| check.is_warning()) {
             warn!("{}", check.text);

@@ -1,12 +1,10 @@
-//! Vacuuming an SQLite file: once at the first start after an upgrade, with `users forget`, and by `bot-companion store
-//! vacuum`.
+//! Vacuuming an SQLite file: with `users forget`, and by `bot-companion store vacuum`.
 
 use anyhow::bail;
 use clap::Subcommand;
 use secrecy::SecretString;
 use serde_json::json;
 use store::{self, StoreError, VacuumNeeds};
-use tracing::{info, warn};
 
 use super::database::{self, Missing};
 use super::output::OutputForm;
@@ -26,34 +24,8 @@ pub(super) enum StoreCommand {
     },
 }
 
-/// A larger file would delay startup for so long that a liveness probe ends it, over and over.
-const MOST_AT_START: u64 = 128 << 20;
 /// A larger file would make a running service refuse writes, which only wait a short time for the vacuum.
 const MOST_BESIDE_SERVICE: u64 = 64 << 20;
-
-/// Before the service opens its store: removes, once, what releases before `secure_delete` left in the file.
-pub(super) async fn once(url: &SecretString) {
-    // Problems with the file are reported when it is opened.
-    let Ok(Some(needs)) = store::vacuum_needs(url).await else { return };
-    if needs.is_done {
-        return;
-    }
-    let description = description(&needs);
-    if needs.size > MOST_AT_START || !needs.has_room() {
-        warn!(
-            "the database file may still contain deleted names from before this release; remove them with `bot-companion \
-             store vacuum` while the service is stopped: {description}"
-        );
-        return;
-    }
-    info!(
-        "vacuuming the database file, once after this upgrade, because it may still contain deleted names: {description}"
-    );
-    match store::vacuum(url).await {
-        Ok(()) => info!("the database file was vacuumed"),
-        Err(error) => warn!(%error, "the database file could not be vacuumed; the next start will try again"),
-    }
-}
 
 /// What it needs, in words.
 fn description(needs: &VacuumNeeds) -> String {
@@ -115,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_need_of_room_and_time_is_told() {
-        let needs = VacuumNeeds { size: 90_000_000, free: Some(5_000_000), is_done: false };
+        let needs = VacuumNeeds { size: 90_000_000, free: Some(5_000_000) };
         let said = description(&needs);
         assert_eq!(said, "90 MB, which temporarily needs 197 MB of free disk space (5 MB are free) and may take 4 s");
     }

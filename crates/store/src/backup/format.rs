@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use super::tables::{PASSING, TABLES, Table, kind};
 use super::value::{self, CellValue, ColumnKind, Row};
 use super::{BackupError, numbers};
-use crate::schema_version::{EQUAL, makes};
+use crate::schema_version::{FIRST, Steps};
 use crate::{postgres, sqlite};
 
 const NAME: &str = "bot-companion backup ";
-/// The format that this release writes, and the newest it reads. Format 1 names the schemas of both kinds of store.
+/// The format that this release writes, and the only one it reads.
 const FORMAT: u32 = 2;
 /// A header takes a few kilobytes.
 const LONGEST_HEADER: usize = 1 << 20;
@@ -50,20 +50,10 @@ impl BackupHeader {
         self.tables.iter().fold(0, |sum: u64, table| sum.saturating_add(table.rows))
     }
 
-    /// The version of SQLite's or PostgreSQL's schema that the rows are in; `None` if there is no such version.
-    pub(super) fn version(&self, of_sqlite: bool) -> Option<usize> {
-        let own = |pair: &&(usize, usize)| self.schema == if self.store == SQLITE { pair.0 } else { pair.1 };
-        EQUAL.iter().rfind(own).map(|pair| if of_sqlite { pair.0 } else { pair.1 })
-    }
-
     /// Whether it has exactly its schema's tables. Afterwards their names are used in SQL.
-    fn has_its_tables(&self) -> bool {
-        let steps = if self.store == SQLITE {
-            sqlite::migrations::steps_to(self.schema)
-        } else {
-            postgres::migrations::steps_to(self.schema)
-        };
-        let expected: BTreeSet<_> = TABLES.iter().map(|table| table.name).filter(|name| makes(steps, name)).collect();
+    fn has_its_tables(&self, steps: Steps) -> bool {
+        let names = TABLES.iter().map(|table| table.name);
+        let expected: BTreeSet<_> = names.filter(|name| steps.makes(self.schema, name)).collect();
         let found: BTreeSet<_> = self.tables.iter().map(|table| table.name.as_str()).collect();
         found == expected && self.tables.len() == expected.len()
     }
@@ -152,6 +142,23 @@ impl<W: Write> BackupWriter<W> {
     }
 }
 
+/// The schemas of the two kinds of store.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Schemas {
+    pub(super) sqlite: Steps,
+    pub(super) postgres: Steps,
+}
+
+/// This release's.
+pub(super) const SCHEMAS: Schemas =
+    Schemas { sqlite: sqlite::migrations::STEPS, postgres: postgres::migrations::STEPS };
+
+impl Schemas {
+    pub(super) fn of(self, store: &str) -> Steps {
+        if store == SQLITE { self.sqlite } else { self.postgres }
+    }
+}
+
 /// Reads a backup, row by row.
 pub(super) struct BackupReader<R> {
     from: R,
@@ -166,12 +173,13 @@ pub(super) struct BackupReader<R> {
 
 impl<R: Read> BackupReader<R> {
     /// Reads the header, and refuses what this release cannot restore.
-    pub(super) fn begin(mut from: R) -> Result<Self, BackupError> {
+    pub(super) fn begin(mut from: R, schemas: Schemas) -> Result<Self, BackupError> {
         let mut digest = Context::new(&SHA256);
         let first = line(&mut from, &mut digest, NAME.len() + 10)?;
         let format = first.as_deref().and_then(|line| line.strip_prefix(NAME)).and_then(|number| number.parse().ok());
         match format {
-            Some(1..=FORMAT) => {}
+            Some(FORMAT) => {}
+            Some(format) if format < FORMAT => return unreleased(),
             Some(format) => {
                 return refused(format!(
                     "the backup has format {format}, but this release only supports up to {FORMAT}: it was written by a newer \
@@ -181,13 +189,19 @@ impl<R: Read> BackupReader<R> {
             None => return refused("the file is not a backup of this service"),
         }
         let header = line(&mut from, &mut digest, LONGEST_HEADER)?;
-        let Some(header) = header.as_deref().and_then(parse) else { return damaged("its header cannot be read") };
+        let Some(header) = header.as_deref().and_then(|line| serde_json::from_str::<BackupHeader>(line).ok()) else {
+            return damaged("its header cannot be read");
+        };
         if let Some(why) = header.implausible() {
             return refused(format!(
                 "the backup is damaged or was tampered with: {why}. Nothing was changed; take another backup"
             ));
         }
-        let newest = newest(&header.store);
+        let steps = schemas.of(&header.store);
+        let newest = steps.newest();
+        if header.schema < FIRST {
+            return unreleased();
+        }
         if header.schema > newest {
             return refused(format!(
                 "the backup was written by release {} with a newer schema (version {} of {}, and this release has {newest}): \
@@ -195,7 +209,7 @@ impl<R: Read> BackupReader<R> {
                 header.release, header.schema, header.store
             ));
         }
-        if header.version(true).is_none() || !header.has_its_tables() {
+        if !header.has_its_tables(steps) {
             return damaged(OTHER_TABLES);
         }
         let kinds = |table: &TableHeader| table.columns.iter().map(|column| kind(&table.name, column)).collect();
@@ -253,20 +267,6 @@ impl<R: Read> BackupReader<R> {
     }
 }
 
-pub(super) fn newest(store: &str) -> usize {
-    if store == SQLITE { sqlite::migrations::NEWEST } else { postgres::migrations::NEWEST }
-}
-
-fn parse(header: &str) -> Option<BackupHeader> {
-    let mut header: serde_json::Value = serde_json::from_str(header).ok()?;
-    // Format 1.
-    let own = if header.get("store")? == SQLITE { "/schema/sqlite" } else { "/schema/postgres" };
-    if let Some(schema) = header.pointer(own).cloned() {
-        *header.get_mut("schema")? = schema;
-    }
-    serde_json::from_value(header).ok()
-}
-
 /// Whether each value fits its column. Columns that the newest schema does not have are left to the store to check.
 fn fits(kinds: &[Option<ColumnKind>], row: &Row) -> bool {
     let fits = |(kind, value): (&Option<ColumnKind>, &CellValue)| match (kind, value) {
@@ -304,6 +304,10 @@ fn truncated(error: &io::Error) -> BackupError {
         return BackupError::Refused("the backup is damaged: it ends too early, and nothing was changed".to_owned());
     }
     BackupError::File(error.to_string())
+}
+
+fn unreleased<T>() -> Result<T, BackupError> {
+    refused("the backup was made by an unreleased version, and no release can restore it; nothing was changed")
 }
 
 fn damaged<T>(why: &str) -> Result<T, BackupError> {

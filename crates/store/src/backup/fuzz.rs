@@ -6,7 +6,7 @@ use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use bolero::check;
 use test_support::inputs::{ITERATIONS, near};
 
-use super::format::{BackupHeader, BackupReader, BackupWriter, TableHeader, newest};
+use super::format::{BackupHeader, BackupReader, BackupWriter, SCHEMAS, TableHeader};
 use super::tables::TABLES;
 use super::value::{self, CellValue, ColumnKind, Row};
 use super::{BackupError, numbers};
@@ -19,7 +19,7 @@ fn backup(rows: u64) -> Vec<u8> {
         release: "0.1.0".to_owned(),
         taken: 1_800_000_000_000,
         store: "SQLite".to_owned(),
-        schema: newest("SQLite"),
+        schema: SCHEMAS.sqlite.newest(),
         counter: 5,
         tables: TABLES.iter().map(|table| TableHeader::new(table, rows)).collect(),
     };
@@ -43,7 +43,7 @@ fn cell(kind: ColumnKind) -> CellValue {
 
 /// Reads the header and all rows.
 fn read(bytes: &[u8]) -> Result<(BackupHeader, Vec<(usize, Row)>), BackupError> {
-    let (mut reader, mut rows) = (BackupReader::begin(bytes)?, Vec::new());
+    let (mut reader, mut rows) = (BackupReader::begin(bytes, SCHEMAS)?, Vec::new());
     while let Some(row) = reader.next()? {
         rows.push(row);
     }

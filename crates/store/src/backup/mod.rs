@@ -21,7 +21,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 pub use format::{BackupHeader, TableHeader};
-use format::{BackupReader, BackupWriter};
+use format::{BackupReader, BackupWriter, SCHEMAS, Schemas};
 pub use restore::{RestoreOptions, RestoreReport, restore};
 
 use domain::{Snowflake, Time};
@@ -154,7 +154,7 @@ impl BackupSource {
             release: Version::NAME.to_owned(),
             taken: what.now.millis(),
             store: kind.to_owned(),
-            schema: format::newest(kind),
+            schema: SCHEMAS.of(kind).newest(),
             counter: store.counter().await?,
             tables: Vec::new(),
         };
@@ -211,7 +211,7 @@ async fn write_file(
     let file = open.write(true).create_new(true).open(part).map_err(wrong)?;
     source.write(file, wrong, watch).await?.sync_all().map_err(wrong)?;
     // The file on disk must match what was written.
-    let mut reader = open_backup(part)?;
+    let mut reader = open_backup(part, SCHEMAS)?;
     while reader.next()?.is_some() {}
     if reader.header != source.header {
         return Err(BackupError::Refused("what was written does not match the data; check the disk".to_owned()));
@@ -232,9 +232,9 @@ fn publish(part: &Path, file: &Path) -> Result<(), BackupError> {
     published.map_err(|error| cannot("be named", file, &error))
 }
 
-fn open_backup(path: &Path) -> Result<BackupReader<BufReader<File>>, BackupError> {
+fn open_backup(path: &Path, schemas: Schemas) -> Result<BackupReader<BufReader<File>>, BackupError> {
     let file = File::open(path).map_err(|error| cannot("be read", path, &error))?;
-    BackupReader::begin(BufReader::new(file))
+    BackupReader::begin(BufReader::new(file), schemas)
 }
 
 fn is_there(file: &Path) -> BackupError {

@@ -9,7 +9,7 @@ use domain::forgotten::UserHash;
 use domain::{Snowflake, Time};
 use secrecy::SecretString;
 
-use super::format::{BackupReader, TableHeader};
+use super::format::{BackupReader, SCHEMAS, Schemas, TableHeader};
 use super::side::{Batches, RestoreEnd, Side};
 use super::statements::{BYTES, ROWS};
 use super::tables::TABLES;
@@ -108,10 +108,10 @@ fn time(value: &CellValue) -> Option<Time> {
 }
 
 /// Opens a store to restore a backup into it.
-pub(super) async fn open(url: &SecretString, start_wait: Duration) -> Result<Box<dyn Side>> {
+async fn open(url: &SecretString, start_wait: Duration, schemas: Schemas) -> Result<Box<dyn Side>> {
     match crate::local_file(url) {
-        Some(path) => sqlite::backup::destination(path).await,
-        None => postgres::backup::destination(url, start_wait).await,
+        Some(path) => sqlite::backup::destination(path, schemas.sqlite).await,
+        None => postgres::backup::destination(url, start_wait, schemas.postgres).await,
     }
 }
 
@@ -120,9 +120,18 @@ pub async fn restore(
     what: &RestoreOptions,
     watch: &mut dyn BackupWatch,
 ) -> std::result::Result<RestoreReport, BackupError> {
+    restore_into(what, watch, SCHEMAS).await
+}
+
+/// The same with other schemas, for tests of a schema that changes.
+pub(super) async fn restore_into(
+    what: &RestoreOptions,
+    watch: &mut dyn BackupWatch,
+    schemas: Schemas,
+) -> std::result::Result<RestoreReport, BackupError> {
     crate::check(&what.url).map_err(|problem| BackupError::Refused(format!("store.url: {problem}")))?;
     let mut backup = Compared::default();
-    let mut reader = open_backup(&what.file)?;
+    let mut reader = open_backup(&what.file, schemas)?;
     while let Some((table, row)) = reader.next()? {
         let Some(table) = reader.header.tables.get(table) else { continue };
         backup.add(table, &row);
@@ -131,7 +140,7 @@ pub async fn restore(
         }
     }
     let header = reader.header;
-    let mut store = open(&what.url, what.start_wait).await?;
+    let mut store = open(&what.url, what.start_wait, schemas).await?;
     store.begin().await?;
     if let Some(table) = store.find_own_data().await?
         && !what.replace
@@ -145,7 +154,7 @@ pub async fn restore(
     // A different time means another `users forget`, perhaps for what the bot had sent again before the backup.
     let is_since = |(hash, since): &(&UserHash, &i64)| backup.forgotten.get(*hash) != Some(*since);
     let forgotten: BTreeSet<_> = before.forgotten.iter().filter(is_since).map(|(hash, _)| *hash).collect();
-    let reader = open_backup(&what.file)?;
+    let reader = open_backup(&what.file, schemas)?;
     if reader.header != header {
         return Err(BackupError::Refused(
             "the backup file changed while it was being read; nothing was restored".to_owned(),
@@ -167,14 +176,14 @@ pub async fn restore(
 }
 
 /// Writes all rows into tables of the schema they come from.
-pub(super) async fn load(
+async fn load(
     mut reader: BackupReader<impl Read>,
     store: &mut dyn Side,
     watch: &mut dyn BackupWatch,
     mut look: impl FnMut(&TableHeader, &Row),
 ) -> std::result::Result<RestoreEnd, BackupError> {
     let header = reader.header.clone();
-    let version = header.version(store.is_sqlite()).ok_or_else(|| BackupError::Refused("no such schema".to_owned()))?;
+    let version = header.schema;
     let (current, mut highest) = (store.counter().await?, header.counter);
     store.make_room(version).await?;
     for table in &header.tables {

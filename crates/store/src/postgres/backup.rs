@@ -18,13 +18,13 @@ use tracing::warn;
 use super::address::Address;
 use super::columns::{Column as _, unsigned};
 use super::invalidation;
-use super::migrations::{self, LOCK, NEWEST};
+use super::migrations::{self, LOCK, STEPS};
 use crate::backup::TableHeader;
 use crate::backup::side::{RestoreEnd, Side, in_use};
 use crate::backup::statements::{BRING_PROBE_BACK, BYTES, Dialect, KEEP_PROBE, count, own_data_questions};
 use crate::backup::tables::{PROBE, STAGED, TABLES, Table};
 use crate::backup::value::{CellValue, ColumnKind, Row};
-use crate::schema_version::makes;
+use crate::schema_version::Steps;
 use crate::starting::{StoreLocation, keep_trying};
 use crate::{Result, StoreError};
 
@@ -43,6 +43,7 @@ const LEAVING: Duration = Duration::from_secs(5);
 struct ServerSide {
     client: Client,
     connection: JoinHandle<()>,
+    steps: Steps,
 }
 
 impl Drop for ServerSide {
@@ -53,13 +54,13 @@ impl Drop for ServerSide {
 
 /// Opens the source, which is never written to. Services may be using it.
 pub(crate) async fn source(url: &SecretString, start_wait: Duration) -> Result<Box<dyn Side>> {
-    let server = ServerSide::open(url, start_wait).await?;
-    migrations::expect_current(&server.client).await?;
+    let server = ServerSide::open(url, start_wait, STEPS).await?;
+    migrations::expect_newest(&server.client, STEPS).await?;
     Ok(Box::new(server))
 }
 
-pub(crate) async fn destination(url: &SecretString, start_wait: Duration) -> Result<Box<dyn Side>> {
-    let server = ServerSide::open(url, start_wait).await?;
+pub(crate) async fn destination(url: &SecretString, start_wait: Duration, steps: Steps) -> Result<Box<dyn Side>> {
+    let server = ServerSide::open(url, start_wait, steps).await?;
     server.client.batch_execute(ALONE).await.map_err(|error| {
         if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) {
             return StoreError::Unavailable("another restore into this database is running".to_owned());
@@ -67,17 +68,17 @@ pub(crate) async fn destination(url: &SecretString, start_wait: Duration) -> Res
         error.into()
     })?;
     if migrations::version(&server.client).await? != 0 {
-        migrations::expect_current(&server.client).await?;
+        migrations::expect_newest(&server.client, steps).await?;
     }
     Ok(Box::new(server))
 }
 
 impl ServerSide {
-    async fn open(url: &SecretString, start_wait: Duration) -> Result<Self> {
+    async fn open(url: &SecretString, start_wait: Duration, steps: Steps) -> Result<Self> {
         let address = Address::parse(url).map_err(StoreError::Failed)?;
         let hosts = address.hosts();
         let (client, connection) = keep_trying(start_wait, StoreLocation::Server(&hosts), || address.open()).await?;
-        let server = Self { client, connection };
+        let server = Self { client, connection, steps };
         server.client.batch_execute(SETTINGS).await?;
         Ok(server)
     }
@@ -124,7 +125,7 @@ impl Side for ServerSide {
 
     async fn freeze(&mut self) -> Result<()> {
         self.client.batch_execute(FREEZE).await?;
-        migrations::expect_current(&self.client).await
+        migrations::expect_newest(&self.client, self.steps).await
     }
 
     async fn counter(&mut self) -> Result<i64> {
@@ -159,7 +160,7 @@ impl Side for ServerSide {
         let is_new = migrations::version(&self.client).await? == 0;
         self.client.batch_execute(&format!("{BEGIN}; {LOCK}")).await?;
         if is_new {
-            migrations::take_steps(&self.client, 0, NEWEST).await?;
+            migrations::take_steps(&self.client, self.steps, 0, self.steps.newest()).await?;
         }
         Ok(())
     }
@@ -174,13 +175,12 @@ impl Side for ServerSide {
     }
 
     async fn make_room(&mut self, version: usize) -> Result<()> {
-        if version != NEWEST {
+        if version != self.steps.newest() {
             let made = ours().chain([PROBE, "schema_version"]).collect::<Vec<_>>().join(", ");
             self.client.batch_execute(&format!("{KEEP_PROBE}; DROP TABLE {made}; DROP SEQUENCE versions")).await?;
-            migrations::take_steps(&self.client, 0, version).await?;
+            migrations::take_steps(&self.client, self.steps, 0, version).await?;
         }
-        let steps = migrations::steps_to(version);
-        let tables: Vec<_> = ours().filter(|table| makes(steps, table)).collect();
+        let tables: Vec<_> = ours().filter(|table| self.steps.makes(version, table)).collect();
         // A restarted sequence is a new one until the commit: only then does setting it end with the transaction.
         let sql = format!("TRUNCATE {} RESTART IDENTITY; ALTER SEQUENCE versions RESTART", tables.join(", "));
         Ok(self.client.batch_execute(&sql).await?)
@@ -206,8 +206,8 @@ impl Side for ServerSide {
     }
 
     async fn commit(&mut self, end: RestoreEnd) -> Result<()> {
-        if end.version != NEWEST {
-            migrations::take_steps(&self.client, end.version, NEWEST).await?;
+        if end.version != self.steps.newest() {
+            migrations::take_steps(&self.client, self.steps, end.version, self.steps.newest()).await?;
             self.client.batch_execute(BRING_PROBE_BACK).await?;
         }
         // A sequence starts at 1.

@@ -10,7 +10,7 @@ use super::address::Address;
 use super::errors::SqlError;
 use super::pool::READ_ONLY;
 use super::{health, migrations, pool, upkeep};
-use crate::{Result, ServerLook, StoreContent, StoreError, StoreLook, schema_version};
+use crate::{Result, ServerLook, StoreContent, StoreError, StoreLook};
 
 /// Inspects the database, with `limit` for each question.
 pub(crate) async fn look(url: &SecretString, limit: Duration) -> Result<StoreLook> {
@@ -23,7 +23,7 @@ pub(crate) async fn look(url: &SecretString, limit: Duration) -> Result<StoreLoo
     } else {
         None
     };
-    Ok(StoreLook { schema, newest, server: Some(server), content, file: None })
+    Ok(StoreLook { schema, newest, server: Some(server), content, integrity: None })
 }
 
 /// What the server allows the URL's role, for a running service.
@@ -33,7 +33,7 @@ pub(crate) async fn look_at_server(url: &SecretString, limit: Duration) -> Resul
 
 /// Makes sure that a command of this release can read the database as is.
 pub(super) async fn expect_readable(address: &Address, limit: Duration) -> Result<()> {
-    schema_version::expect_readable(ask(address, limit, migrations::version).await?, migrations::NEWEST)
+    migrations::STEPS.expect_readable(ask(address, limit, migrations::version).await?)
 }
 
 fn address(url: &SecretString) -> Result<Address> {

@@ -11,41 +11,43 @@ use tracing::warn;
 
 use super::columns::{Column as _, unsigned};
 use super::file::{configure_writer, connect, connect_read_only, create, has_log, location};
-use super::migrations::{self, NEWEST};
-use super::vacuum;
+use super::migrations::{self, STEPS};
 use crate::backup::TableHeader;
 use crate::backup::side::{RestoreEnd, Side, in_use};
 use crate::backup::statements::{BRING_PROBE_BACK, BYTES, Dialect, KEEP_PROBE, count, own_data_questions};
 use crate::backup::tables::{PROBE, STAGED, TABLES, Table};
 use crate::backup::value::{CellValue, ColumnKind, Row};
-use crate::schema_version::makes;
+use crate::schema_version::Steps;
 use crate::{Result, StoreError};
 
 const DIALECT: Dialect = Dialect { parameter: '?', sequence: Some("rowid") };
 
-struct FileSide(Arc<Mutex<Connection>>);
+struct FileSide {
+    connection: Arc<Mutex<Connection>>,
+    steps: Steps,
+}
 
 /// Opens the source, which is never written to. A service may be using it.
 pub(crate) async fn source(path: PathBuf) -> Result<Box<dyn Side>> {
-    open_side(path, |path| {
+    open_side(path, STEPS, |path| {
         // Without a log, nobody has the file open, and a service that starts in the meantime must know about this reader: only
         // a connection that may write creates the log, and removes it at its end.
         let connection = if has_log(path) { connect_read_only(path)? } else { connect(path)? };
         connection.pragma_update(None, "query_only", true)?;
-        migrations::expect_current(&connection)?;
+        migrations::expect_newest(&connection, STEPS)?;
         Ok(connection)
     })
     .await
 }
 
 /// Opens the destination, or creates the file.
-pub(crate) async fn destination(path: PathBuf) -> Result<Box<dyn Side>> {
-    open_side(path, |path| {
+pub(crate) async fn destination(path: PathBuf, steps: Steps) -> Result<Box<dyn Side>> {
+    open_side(path, steps, move |path| {
         create(path)?;
         let connection = connect(path)?;
         migrations::refuse_something_else(&connection)?;
         if migrations::version(&connection)? != 0 {
-            migrations::expect_current(&connection)?;
+            migrations::expect_newest(&connection, steps)?;
         }
         Ok(connection)
     })
@@ -59,11 +61,12 @@ fn busy_is_in_use(error: rusqlite::Error) -> StoreError {
 
 async fn open_side(
     path: PathBuf,
+    steps: Steps,
     open: impl FnOnce(&Path) -> Result<Connection> + Send + 'static,
 ) -> Result<Box<dyn Side>> {
     let location = location(&path);
     let connection = run_blocking(move || open(&path)).await.map_err(|error| error.at(&location))?;
-    Ok(Box::new(FileSide(Arc::new(Mutex::new(connection)))))
+    Ok(Box::new(FileSide { connection: Arc::new(Mutex::new(connection)), steps }))
 }
 
 /// Runs the work on a thread where it may block.
@@ -77,7 +80,7 @@ impl FileSide {
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let connection = Arc::clone(&self.0);
+        let connection = Arc::clone(&self.connection);
         run_blocking(move || work(&mut connection.lock())).await
     }
 }
@@ -89,13 +92,14 @@ impl Side for FileSide {
     }
 
     async fn freeze(&mut self) -> Result<()> {
-        self.run(|connection| {
+        let steps = self.steps;
+        self.run(move |connection| {
             if !connection.is_autocommit() {
                 connection.execute_batch("COMMIT")?;
             }
             // The first read of the transaction decides what all of them see.
             connection.execute_batch("BEGIN")?;
-            migrations::expect_current(connection)
+            migrations::expect_newest(connection, steps)
         })
         .await
     }
@@ -113,7 +117,8 @@ impl Side for FileSide {
     }
 
     async fn begin(&mut self) -> Result<()> {
-        self.run(|connection| {
+        let steps = self.steps;
+        self.run(move |connection| {
             // The write-ahead log can only be removed if nobody else has the file open. Without it, the one large transaction
             // is not written twice.
             let mode =
@@ -125,8 +130,7 @@ impl Side for FileSide {
             connection.pragma_update(None, "foreign_keys", true)?;
             connection.execute_batch("BEGIN EXCLUSIVE").map_err(busy_is_in_use)?;
             if migrations::version(connection)? == 0 {
-                migrations::take_steps(connection, 0, NEWEST)?;
-                vacuum::mark(connection)?;
+                migrations::take_steps(connection, steps, 0, steps.newest())?;
             }
             Ok(())
         })
@@ -146,17 +150,18 @@ impl Side for FileSide {
     }
 
     async fn make_room(&mut self, version: usize) -> Result<()> {
+        let steps = self.steps;
         self.run(move |connection| {
-            empty(connection, NEWEST)?;
-            if version == NEWEST {
+            empty(connection, steps, steps.newest())?;
+            if version == steps.newest() {
                 return Ok(());
             }
             connection.execute_batch(KEEP_PROBE)?;
             for table in TABLES.iter().rev().map(|table| table.name).chain(STAGED).chain([PROBE, "counter"]) {
                 connection.execute_batch(&format!("DROP TABLE {table}"))?;
             }
-            migrations::take_steps(connection, 0, version)?;
-            empty(connection, version)
+            migrations::take_steps(connection, steps, 0, version)?;
+            empty(connection, steps, version)
         })
         .await
     }
@@ -185,9 +190,10 @@ impl Side for FileSide {
     }
 
     async fn commit(&mut self, end: RestoreEnd) -> Result<()> {
+        let steps = self.steps;
         self.run(move |connection| {
-            if end.version != NEWEST {
-                migrations::take_steps(connection, end.version, NEWEST)?;
+            if end.version != steps.newest() {
+                migrations::take_steps(connection, steps, end.version, steps.newest())?;
                 connection.execute_batch(BRING_PROBE_BACK)?;
             }
             connection.execute("UPDATE counter SET value = ?1", [end.counter])?;
@@ -218,10 +224,10 @@ impl Side for FileSide {
 }
 
 /// Empties the tables of this version of the schema.
-fn empty(connection: &Connection, version: usize) -> Result<()> {
+fn empty(connection: &Connection, steps: Steps, version: usize) -> Result<()> {
     // Rows go after what refers to them.
     for table in TABLES.iter().rev().map(|table| table.name).chain(STAGED) {
-        if makes(migrations::steps_to(version), table) {
+        if steps.makes(version, table) {
             connection.execute(&format!("DELETE FROM {table}"), [])?;
         }
     }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 
 use super::file::connect_read_only;
-use super::{health, migrations, upkeep, vacuum};
-use crate::{FileLook, Integrity, Result, StoreContent, StoreError, StoreLook};
+use super::{health, migrations, upkeep};
+use crate::{Integrity, Result, StoreContent, StoreError, StoreLook, schema_version};
 
 /// A larger file is not checked, because that would take more than a few seconds, and slow down a running service's disk.
 const MOST_CHECKED: u64 = 256 << 20;
@@ -24,6 +24,13 @@ pub(crate) async fn grants_in_file(path: PathBuf) -> Result<Option<Vec<(String, 
         Ok(if is_current { Some(upkeep::grants_by_key(&connection)?) } else { None })
     })
     .await
+}
+
+/// Whether the file has the schema of an unreleased version.
+pub(crate) fn is_unreleased(path: &Path) -> bool {
+    let version = |connection: Connection| connection.pragma_query_value(None, "user_version", |row| row.get(0));
+    let found = connect_read_only(path).ok().and_then(|connection| version(connection).ok());
+    found.is_some_and(schema_version::is_unreleased)
 }
 
 async fn run<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
@@ -46,15 +53,14 @@ fn look_now(path: &Path) -> Result<Option<StoreLook>> {
     let Some((connection, schema)) = open(path)? else { return Ok(None) };
     let newest = migrations::NEWEST;
     let integrity = quick_check(&connection, path)?;
-    let file = Some(FileLook { needs_vacuum: schema > 0 && !vacuum::is_marked(&connection)?, integrity });
     // The rest of a damaged file may not be readable.
-    let is_sound = !matches!(file, Some(FileLook { integrity: Integrity::Damaged(_), .. }));
+    let is_sound = !matches!(integrity, Integrity::Damaged(_));
     let content = if is_sound && usize::try_from(schema) == Ok(newest) {
         Some(StoreContent { grants_by_key: upkeep::grants_by_key(&connection)?, health: health::load(&connection)? })
     } else {
         None
     };
-    Ok(Some(StoreLook { schema, newest, server: None, content, file }))
+    Ok(Some(StoreLook { schema, newest, server: None, content, integrity: Some(integrity) }))
 }
 
 /// Has SQLite check the whole file, unless that would take long.

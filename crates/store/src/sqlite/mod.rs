@@ -53,7 +53,7 @@ use telemetry::metrics::StoreMetrics;
 
 use self::file::{FileIdentity, configure_writer, connect, create};
 pub(super) use self::file::{cautions, location};
-pub(super) use self::look::{grants_in_file, look};
+pub(super) use self::look::{grants_in_file, is_unreleased, look};
 pub(super) use self::place::look_at_place;
 use self::readers::Readers;
 use self::snapshots::LocalStaging;
@@ -90,7 +90,7 @@ impl Sqlite {
         create(path)?;
         let mut connection = connect(path)?;
         // Nothing in a file that turns out not to be ours is changed before this.
-        if migrations::run(&mut connection)? {
+        if migrations::run(&mut connection, migrations::STEPS)? {
             schema_version::log_new_store(&location(path));
         }
         configure_writer(&connection)?;

@@ -12,7 +12,7 @@ use super::readers::Readers;
 use super::snapshots::LocalStaging;
 use super::writer::Writer;
 use super::{READERS, Sqlite};
-use crate::{Freshness, Result, StoreError, schema_version};
+use crate::{Freshness, Result, StoreError};
 
 impl Sqlite {
     /// Opens the file as is. SQLite refuses every write, and no file is created next to it.
@@ -26,7 +26,7 @@ impl Sqlite {
     fn open_read_only_now(path: &Path, wait: Duration, freshness: Arc<Freshness>) -> Result<Self> {
         let connection = connect_read_only(path)?;
         migrations::refuse_something_else(&connection)?;
-        schema_version::expect_readable(migrations::version(&connection)?, migrations::NEWEST)?;
+        migrations::STEPS.expect_readable(migrations::version(&connection)?)?;
         let readers = (0..READERS).map(|_| connect_read_only(path)).collect::<Result<_>>()?;
         let (metrics, clock) = (Arc::<StoreMetrics>::default(), freshness.clock().clone());
         Ok(Self {

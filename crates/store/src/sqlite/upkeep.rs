@@ -6,7 +6,7 @@ use domain::{Snowflake, Time};
 use rusqlite::{Connection, params};
 
 use super::columns::{Column as _, ReadColumn as _, integer, unsigned};
-use super::{Sqlite, audit, forget, migrations};
+use super::{Sqlite, audit, forget};
 use crate::upkeep::{
     AuditBounds, AuditFilter, Erased, GrantKind, HeldGrant, Holdings, MOST_KEYS, PersonTraces, Resealed, Upkeep,
 };
@@ -105,7 +105,7 @@ fn holdings(connection: &Connection) -> rusqlite::Result<Holdings> {
         (SELECT count(*) FROM bot_keys WHERE revoked IS NULL), (SELECT count(*) FROM bot_keys WHERE revoked IS NOT NULL),
         (SELECT count(*) FROM audit), (SELECT min(at) FROM audit), (SELECT max(at) FROM audit),
         (SELECT min(timestamp) FROM feedback), (SELECT max(timestamp) FROM feedback)";
-    let schema = unsigned(migrations::version(connection)?);
+    let schema = unsigned(connection.pragma_query_value(None, "user_version", |row| row.get(0))?);
     connection.query_row(sql, [], |row| {
         let seconds = |seconds: Option<i64>| seconds.map(|seconds| Time::from_seconds(unsigned(seconds)));
         Ok(Holdings {

@@ -1,16 +1,12 @@
 //! Vacuuming rewrites the whole file. `secure_delete` overwrites deleted data, but SQLite may leave copies of rows behind when
-//! it moves them between pages, and releases before it was always on left whole free pages. A vacuum removes both.
+//! it moves them between pages. A vacuum removes them.
 
 use std::path::{Path, PathBuf};
-
-use rusqlite::Connection;
 
 use super::file::{configure_writer, connect};
 use super::migrations;
 use crate::{Result, StoreError};
 
-/// The `application_id` of a file that was only ever written with `secure_delete`, or was vacuumed since ("BCO1").
-const MARK: i64 = 0x4243_4F31;
 /// What a vacuum needs besides twice the file's size.
 const SPARE: u64 = 16 << 20;
 /// How much of a file a slow disk vacuums in a second.
@@ -21,8 +17,6 @@ pub struct VacuumNeeds {
     pub size: u64,
     /// The free space on its disk, if known.
     pub free: Option<u64>,
-    /// Whether the file is free of data deleted by releases before `secure_delete`.
-    pub is_done: bool,
 }
 
 impl VacuumNeeds {
@@ -41,16 +35,6 @@ impl VacuumNeeds {
     }
 }
 
-/// Marks a new file that nothing has been deleted from yet.
-pub(super) fn mark(connection: &Connection) -> rusqlite::Result<()> {
-    connection.pragma_update(None, "application_id", MARK)
-}
-
-/// Whether the file is free of data deleted by an older release.
-pub(super) fn is_marked(connection: &Connection) -> rusqlite::Result<bool> {
-    connection.pragma_query_value(None, "application_id", |row| row.get::<_, i64>(0)).map(|found| found == MARK)
-}
-
 /// What a vacuum needs; `None` if the file does not exist or is not our store.
 pub(crate) async fn vacuum_needs(path: PathBuf) -> Result<Option<VacuumNeeds>> {
     run(move || {
@@ -58,9 +42,9 @@ pub(crate) async fn vacuum_needs(path: PathBuf) -> Result<Option<VacuumNeeds>> {
             return Ok(None);
         };
         let connection = connect(&path)?;
-        let is_ours = matches!(usize::try_from(migrations::version(&connection)?), Ok(1..=migrations::NEWEST));
+        let is_ours = migrations::STEPS.expect_known(migrations::version(&connection)?).is_ok_and(|found| found > 0);
         let room = rustix::fs::statvfs(folder(&path)).ok().map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
-        Ok(if is_ours { Some(VacuumNeeds { size, free: room, is_done: is_marked(&connection)? }) } else { None })
+        Ok(is_ours.then_some(VacuumNeeds { size, free: room }))
     })
     .await
 }
@@ -81,7 +65,7 @@ pub(crate) async fn vacuum(path: PathBuf) -> Result<()> {
         if is_held {
             return Err(StoreError::Busy("a long read keeps the write-ahead log from being emptied".to_owned()));
         }
-        Ok(mark(&connection)?)
+        Ok(())
     })
     .await
 }
@@ -101,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_vacuum_needs_twice_the_size_and_a_little() {
-        let needs = |size, free| VacuumNeeds { size, free, is_done: false };
+        let needs = |size, free| VacuumNeeds { size, free };
         assert!(needs(1 << 30, Some((2 << 30) + SPARE)).has_room());
         assert!(!needs(1 << 30, Some((2 << 30) + SPARE - 1)).has_room());
         assert!(needs(1 << 30, None).has_room(), "it is tried where nobody knows");

@@ -80,12 +80,6 @@ impl Fixture {
         Self { replica: replica.into(), location }
     }
 
-    /// With the existing file.
-    pub(crate) async fn on_file(folder: TestFolder) -> Self {
-        let replica = Replica::of_file(&folder, WAIT, new_freshness()).await.into();
-        Self { replica, location: Location::File(folder) }
-    }
-
     /// `None` if the tests have no server.
     pub(crate) async fn on_postgres() -> Option<Self> {
         let database = Database::new().await?;

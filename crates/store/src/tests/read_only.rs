@@ -43,7 +43,7 @@ async fn a_store_opened_for_reading_reads_beside_the_service_and_refuses_every_w
 }
 
 async fn a_store_of_another_release_is_not_opened_for_reading(fixture: Fixture) {
-    for (version, said) in [(1, "start this release's service once"), (99, "written by a newer release")] {
+    for (version, said) in [(1, "made by an unreleased version"), (99, "written by a newer release")] {
         let sql = match fixture.location {
             Location::File(_) => format!("PRAGMA user_version = {version}"),
             Location::Server(_) => format!("UPDATE schema_version SET version = {version}"),

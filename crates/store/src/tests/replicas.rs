@@ -204,38 +204,6 @@ async fn a_reader_beside_commits_and_clean_up_never_sees_a_mix() {
 }
 
 #[tokio::test]
-async fn a_database_from_before_the_keys_of_instances_gives_them_to_the_only_key() {
-    for (keys, expected) in
-        [("('only', 'x', '\\x01', 1, NULL)", "only"), ("('a', '', '\\x01', 1, 2), ('b', '', '\\x02', 1, NULL)", "")]
-    {
-        let Some(database) = Database::new().await else { return };
-        let first = include_str!("../postgres/migrations/0001_start.sql");
-        let data = format!(
-            "CREATE TABLE schema_version (version BIGINT NOT NULL); INSERT INTO schema_version VALUES (1);
-            INSERT INTO bot_keys VALUES {keys};
-            INSERT INTO feed_instances VALUES ('ahead', 7, 1000, 9000000, 2000), ('silent', 1, 900, NULL, 900);
-            INSERT INTO instances VALUES ('ahead', 9000000, 5, 2000, 1);
-            INSERT INTO shards VALUES (0, 'ahead', 9000000, 2000, 0, 0, 0.0);
-            INSERT INTO feed_shards VALUES (1, 0, 5, 6, 'ahead', 1500, 1);
-            INSERT INTO guilds VALUES (5, 4194304, 'one', NULL, 1, 5, true, false, '{{}}')"
-        );
-        let outside = database.outside().await;
-        outside.batch_execute(first).await.unwrap();
-        outside.batch_execute(&data).await.unwrap();
-        let store = database.replica().await.store;
-        let state = store.feed_state().await.unwrap();
-        let known: Vec<_> =
-            state.instances.iter().map(|it| (it.instance.key.as_str(), it.next, it.started_at)).collect();
-        assert_eq!(known, [(expected, 7, Some(Time::from_millis(1000))), (expected, 1, None)]);
-        assert_eq!(state.shards[0].instance.key, expected);
-        let health = store.health().await.unwrap();
-        assert_eq!(health.shards[&0].started_at, Time::from_millis(2000));
-        assert_eq!(health.shards[&0].instance.key, expected);
-        assert_eq!(store.person(id(1), vec![placed(1)]).await.unwrap().guilds.len(), 1);
-    }
-}
-
-#[tokio::test]
 async fn what_is_committed_after_a_revocation_is_refused_at_every_replica() {
     let Some(database) = Database::new().await else { return };
     let (one, two) = (database.replica().await, database.replica().await);

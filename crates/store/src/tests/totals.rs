@@ -4,7 +4,6 @@ use domain::feed::Lines;
 use domain::health::{Heartbeat, ShardHeartbeat};
 use domain::stats::Ratings;
 use domain::{Change, Stats};
-use rusqlite::Connection;
 
 use super::*;
 use crate::{Committed, Topic};
@@ -217,79 +216,4 @@ async fn a_snapshot_counts_what_it_has_in_the_end(fixture: Fixture) {
     fixture.store.commit_snapshot(snapshot, None, NOW).await.unwrap();
     assert_eq!(fixture.shown().await, (6, 2447), "1, 2, 3, 5, 6 and 7");
     fixture.assert_clean().await;
-}
-
-/// A resharding that is being swept: the second and fourth guild of snapshot 5 are hidden, and the third of those that no
-/// snapshot covered.
-const RESHARDING: &str = "
-    INSERT INTO feed_shards (shard_count, shard_id, snapshot, committed, instance, key, snapshot_at, guilds) VALUES
-        (1, 0, 5, 6, 'a', 'k', 1500, 3), (2, 0, 8, 9, 'a', 'k', 1500, 2);
-    INSERT INTO guilds (snapshot, id, name, owner, members, setup, linked, grants, carried) VALUES
-        (5, 4194304, 'one', 1, 10, {true}, {false}, '{}', 0), (5, 8388608, 'two', 1, 20, {true}, {false}, '{}', 0),
-        (5, 16777216, 'four', 1, 9000000000000000000, {true}, {false}, '{}', 0),
-        (8, 8388608, 'two', 1, 21, {true}, {false}, '{}', 0),
-        (8, 25165824, 'six', 1, 9000000000000000000, {true}, {false}, '{}', 0),
-        (0, 12582912, 'three', 1, -5, {true}, {false}, '{}', 0), (11, 4194304, 'staged', 1, 7, {true}, {false}, '{}', 0);
-    UPDATE feed_shards SET guilds = 1 WHERE shard_count = 0;
-    INSERT INTO feed_sweeps (snapshot, whole, after, again) VALUES (5, {false}, 0, {false}), (0, {false}, 0, {false}), (4, {true}, 0, {false});
-    INSERT INTO staged_snapshots (id, shard_count, shard_id, instance, key, sequence, begun, guilds) VALUES
-        (11, 1, 0, 'a', 'k', 1, 1, 1);
-    INSERT INTO feedback VALUES ('a', '', 5, 1, 2, 'u', 'n', 'a', 0), ('b', '', 2, 1, 2, 'u', 'n', 'a', NULL)";
-
-#[tokio::test]
-async fn the_totals_of_a_file_from_before_them_are_counted_once() {
-    let folder = TestFolder::new();
-    std::fs::create_dir_all(folder.path(FILE).parent().unwrap()).unwrap();
-    let old = Connection::open(folder.path(FILE)).unwrap();
-    for step in [
-        include_str!("../sqlite/migrations/0001_start.sql"),
-        include_str!("../sqlite/migrations/0002_feed.sql"),
-        include_str!("../sqlite/migrations/0003_refresh.sql"),
-        include_str!("../sqlite/migrations/0004_instances.sql"),
-        include_str!("../sqlite/migrations/0005_revocations.sql"),
-    ] {
-        old.execute_batch(step).unwrap();
-    }
-    let data = RESHARDING.replace("{true}", "1").replace("{false}", "0");
-    old.execute_batch(&format!("PRAGMA user_version = 5; {data}")).unwrap();
-    drop(old);
-    let fixture = Fixture::on_file(folder).await;
-    check_counted(&fixture.replica, fixture.select("SELECT member_sum, '' FROM staged_snapshots").await[0].0).await;
-}
-
-/// Checks the migration's totals, and what continues from there.
-async fn check_counted(replica: &Replica, staged: i64) {
-    let totals = async || {
-        let stats = replica.store.stats().await.unwrap();
-        (stats.guilds, stats.members, stats.ratings.count, stats.ratings.sum)
-    };
-    // One from the old snapshot, two and six from the new one; with a billion members at most.
-    assert_eq!(totals().await, (3, 1_000_000_031, 2, 7));
-    assert_eq!(staged, 7);
-    while replica.store.clean_up(1).await.unwrap() > 0 {
-        assert_eq!(totals().await, (3, 1_000_000_031, 2, 7));
-    }
-    replica.store.apply(vec![Change::GuildGone(placed(6)), Change::FeedbackGone("b".to_owned())]).await.unwrap();
-    assert_eq!(totals().await, (2, 31, 1, 5));
-    replica.store.apply([1, 2, 3].map(|place| Change::GuildGone(placed(place))).to_vec()).await.unwrap();
-    assert_eq!(totals().await, (0, 0, 1, 5));
-}
-
-#[tokio::test]
-async fn the_totals_of_a_database_from_before_them_are_counted_once() {
-    let Some(database) = Database::new().await else { return };
-    let outside = database.outside().await;
-    for step in [
-        include_str!("../postgres/migrations/0001_start.sql"),
-        include_str!("../postgres/migrations/0002_instances.sql"),
-        include_str!("../postgres/migrations/0003_revocations.sql"),
-    ] {
-        outside.batch_execute(step).await.unwrap();
-    }
-    let data = RESHARDING.replace("{true}", "true").replace("{false}", "false");
-    let version = "CREATE TABLE schema_version (version BIGINT NOT NULL); INSERT INTO schema_version VALUES (3)";
-    outside.batch_execute(&format!("{version}; {data}")).await.unwrap();
-    let replica = database.replica().await;
-    let staged = outside.query_one("SELECT member_sum FROM staged_snapshots", &[]).await.unwrap().get(0);
-    check_counted(&replica, staged).await;
 }

@@ -37,12 +37,6 @@ impl TestApp {
         self.app.store.add_key(kept, token::hash_of(&key)).await.unwrap();
         Bot { client: self.anon(), key, key_id, instance: instance.to_owned() }
     }
-
-    /// A bot process with an existing key.
-    pub fn bot_with(&self, key: &str, instance: &str) -> Bot {
-        let key_id = "unknown".to_owned();
-        Bot { client: self.anon(), key: SecretString::from(key), key_id, instance: instance.to_owned() }
-    }
 }
 
 impl Bot {

@@ -95,22 +95,6 @@ impl Folder {
         }
     }
 
-    /// Puts another release's store in place: the file and its key, or what the statements create.
-    pub async fn adopt(&self, file: &[u8], key: &str, statements: &str) {
-        match self.url() {
-            None => {
-                for (path, content) in [(self.file(), file), (self.folder.path("data.db.key"), key.as_bytes())] {
-                    let mut created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).unwrap();
-                    created.write_all(content).unwrap();
-                }
-            }
-            Some(url) => {
-                run(url.clone(), "DROP SCHEMA public CASCADE; CREATE SCHEMA public".to_owned()).await;
-                run(url, statements.to_owned()).await;
-            }
-        }
-    }
-
     /// Changes the store without the service.
     pub async fn sql(&self, statements: &str) {
         match self.url() {

@@ -21,6 +21,7 @@ use sandbox::{Sandbox, SandboxOptions, people};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 use telemetry::Version;
+use tracing::warn;
 
 use super::exit::UsageError;
 use super::{logging, print, runtime, serve};
@@ -34,6 +35,8 @@ use demo_bot::DemoBot;
 use switchboard::Switchboard;
 
 const CLIENT_ID: &str = "sandbox";
+/// The file in the data folder. The names of those next to it begin like this, too.
+const DATABASE: &str = "bot-companion.db";
 /// The redirect addresses that are always registered: those of the usual development servers.
 const REDIRECT_URIS: [&str; 3] =
     ["http://localhost:3000/callback", "http://localhost:5173/callback", "http://localhost:8000/callback"];
@@ -73,13 +76,16 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
         let mut config = configuration(options, sandbox_address, &secret, std::env::vars_os())?;
         if let Some(url) = store {
             // If it isn't a file, there is no key next to it.
-            config.secrets = vec![keyfile::load_or_create(&data.join("bot-companion.db"))?.key];
+            config.secrets = vec![keyfile::load_or_create(&data.join(DATABASE))?.key];
             config.store.url = url.clone();
         }
         logging::start(&config.log)?;
 
         let listeners = serve::open(&mut config)?;
         let address = listeners.addresses().iter().find_map(ListenAddress::tcp).context("nothing to listen on")?;
+        if store.is_none() {
+            move_unreleased_aside(data)?;
+        }
         let service = format!("http://{address}{}", config.http.base_path);
         register_dashboard(&mut config, address);
         // Link previews and the incident feed need absolute addresses.
@@ -130,6 +136,26 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
     })
 }
 
+/// Moves demo data that an unreleased version made into a folder of its own, so that the service starts with new data.
+fn move_unreleased_aside(data: &Path) -> anyhow::Result<()> {
+    if !store::is_unreleased(&data.join(DATABASE)) {
+        return Ok(());
+    }
+    let aside = data.join("unreleased");
+    std::fs::create_dir(&aside).with_context(|| format!("cannot create the folder {}", aside.display()))?;
+    for file in std::fs::read_dir(data)? {
+        let name = file?.file_name();
+        if name.to_string_lossy().starts_with(DATABASE) {
+            std::fs::rename(data.join(&name), aside.join(&name))?;
+        }
+    }
+    warn!(
+        "the demo data was made by an unreleased version: moved it to {}, and starting with new data",
+        aside.display()
+    );
+    Ok(())
+}
+
 fn ensure_loopback(listen: Option<SocketAddr>) -> anyhow::Result<()> {
     let advice = "`dev` has a sign-in without passwords, so it only listens on loopback: use --listen 127.0.0.1:PORT, and \
     unset COMPANION_HTTP_LISTEN";
@@ -161,7 +187,7 @@ fn configuration(
     environment: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> anyhow::Result<Config> {
     let DevOptions { listen, data, .. } = options;
-    let database = toml::Value::from(format!("sqlite:{}", data.join("bot-companion.db").display()));
+    let database = toml::Value::from(format!("sqlite:{}", data.join(DATABASE).display()));
     let preview = toml::Value::from(preview(data).display().to_string());
     let secret = secret.expose_secret();
     let (redirect_uris, origins) = redirect_uris(&options.redirect_uris);

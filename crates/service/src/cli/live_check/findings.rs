@@ -8,7 +8,7 @@ use domain::Time;
 use domain::health::is_silent;
 use domain::saturating;
 use provider::idp::{IdpError, IdpErrorKind};
-use store::{FileLook, Integrity, ServerLook};
+use store::{Integrity, ServerLook};
 use telemetry::untrusted::Untrusted;
 
 use crate::cli::cautions;
@@ -106,9 +106,9 @@ pub(in crate::cli) fn connections(server: &ServerLook, pool: usize) -> CheckLine
     )
 }
 
-/// Whether this file is damaged, and whether it contains data that should be gone.
-pub(super) fn file(look: &FileLook, location: &str) -> Vec<CheckLine> {
-    let damage = match &look.integrity {
+/// Whether this file is damaged.
+pub(super) fn file(integrity: &Integrity, location: &str) -> CheckLine {
+    match integrity {
         Integrity::Sound => CheckLine::fine("damage", "none: SQLite's quick_check found no damage"),
         Integrity::Damaged(found) => CheckLine::failed(
             "damage",
@@ -125,15 +125,7 @@ pub(super) fn file(look: &FileLook, location: &str) -> Vec<CheckLine> {
                 size.div_ceil(1_000_000)
             ),
         ),
-    };
-    let leftovers = look.needs_vacuum.then(|| {
-        CheckLine::warning(
-            "deleted data",
-            "an older release may have left deleted names in the file; the next start removes them, unless its log asks you \
-             to run `bot-companion store vacuum`",
-        )
-    });
-    std::iter::once(damage).chain(leftovers).collect()
+    }
 }
 
 /// `missing` is where the key file should be if there is none.

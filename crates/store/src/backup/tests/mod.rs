@@ -4,7 +4,7 @@
 mod backups;
 mod data;
 mod refusals;
-mod releases;
+mod schemas;
 mod table_list;
 mod tombstones;
 

@@ -2,28 +2,19 @@
 
 use tokio_postgres::{Client, GenericClient};
 
-use crate::{Result, StoreError, schema_version};
+use crate::schema_version::{self, Steps};
+use crate::{Result, StoreError};
 
-/// Step `n` migrates the schema from version `n` to `n + 1`.
-const STEPS: &[&str] = &[
-    include_str!("0001_start.sql"),
-    include_str!("0002_instances.sql"),
-    include_str!("0003_revocations.sql"),
-    include_str!("0004_stats.sql"),
-    include_str!("0005_upkeep.sql"),
-    include_str!("0006_history.sql"),
-    include_str!("0007_updates.sql"),
-];
+pub(crate) const STEPS: Steps = Steps(&[include_str!("0010_start.sql")]);
+pub(crate) const NEWEST: usize = STEPS.newest();
 
 /// Held while the schema changes: if ten replicas start at the same time, one migrates and nine wait.
 pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock(1651471459)";
 const VERSION: &str = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)";
 
-pub(crate) const NEWEST: usize = STEPS.len();
-
 /// Migrates the database to the newest schema, all or nothing. Returns whether it is new.
-pub(super) async fn run(client: &mut Client) -> Result<bool> {
-    match migrate(client).await {
+pub(crate) async fn run(client: &mut Client, steps: Steps) -> Result<bool> {
+    match migrate(client, steps).await {
         Ok(migrated) => migrated,
         Err(error) => Err(match error.into() {
             StoreError::Failed(why) => StoreError::Failed(format!("the schema cannot be created: {why}")),
@@ -34,38 +25,34 @@ pub(super) async fn run(client: &mut Client) -> Result<bool> {
 }
 
 /// Returns whether the schema is new.
-async fn migrate(client: &mut Client) -> std::result::Result<Result<bool>, tokio_postgres::Error> {
+async fn migrate(client: &mut Client, steps: Steps) -> std::result::Result<Result<bool>, tokio_postgres::Error> {
     let transaction = client.transaction().await?;
     transaction.batch_execute(LOCK).await?;
     // The server need not report at every start that the table exists.
     transaction.batch_execute("SET LOCAL client_min_messages = warning").await?;
     transaction.batch_execute(VERSION).await?;
     let known = transaction.query_opt("SELECT version FROM schema_version", &[]).await?;
-    let version = match schema_version::expect_known(known.map_or(Ok(0), |row| row.try_get(0))?, NEWEST) {
-        Ok(NEWEST) => return transaction.rollback().await.map(|()| Ok(false)),
+    let version = match steps.expect_known(known.map_or(Ok(0), |row| row.try_get(0))?) {
+        Ok(version) if version == steps.newest() => return transaction.rollback().await.map(|()| Ok(false)),
         Ok(version) => version,
         Err(refused) => return Ok(Err(refused)),
     };
-    take_steps(&transaction, version, NEWEST).await?;
+    take_steps(&transaction, steps, version, steps.newest()).await?;
     transaction.commit().await.map(|()| Ok(version == 0))
 }
 
 /// Migrates the schema from one version to another, in the caller's transaction.
 pub(super) async fn take_steps(
     db: &impl GenericClient,
+    steps: Steps,
     from: usize,
     to: usize,
 ) -> std::result::Result<(), tokio_postgres::Error> {
-    for step in STEPS.iter().take(to).skip(from) {
+    for step in steps.between(from, to) {
         db.batch_execute(step).await?;
     }
     let noted = format!("{VERSION}; DELETE FROM schema_version; INSERT INTO schema_version (version) VALUES ({to})");
     db.batch_execute(&noted).await
-}
-
-/// The steps that lead to a version; all of them for one that this release does not know.
-pub(crate) fn steps_to(version: usize) -> &'static [&'static str] {
-    STEPS.get(..version).unwrap_or(STEPS)
 }
 
 /// The schema's version; 0 if there is none.
@@ -75,10 +62,12 @@ pub(super) async fn version(client: &Client) -> Result<i64> {
         return Ok(0);
     }
     let version = client.query_opt("SELECT version FROM schema_version", &[]).await?;
-    Ok(version.map_or(Ok(0), |row| row.try_get(0))?)
+    let version = version.map_or(Ok(0), |row| row.try_get(0))?;
+    schema_version::refuse_unreleased(version)?;
+    Ok(version)
 }
 
-/// Makes sure that the schema is this release's, without changing anything.
-pub(super) async fn expect_current(client: &Client) -> Result<()> {
-    schema_version::expect_version(version(client).await?, NEWEST)
+/// Makes sure that the schema is the newest of these, without changing anything.
+pub(super) async fn expect_newest(client: &Client, steps: Steps) -> Result<()> {
+    steps.expect_newest(version(client).await?)
 }

@@ -4,7 +4,6 @@
 mod erasure;
 mod files;
 mod flow;
-mod migrations;
 mod statements;
 
 use std::time::Duration;

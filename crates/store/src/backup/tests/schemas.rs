@@ -1,0 +1,223 @@
+//! Schemas of other versions, for both stores: a list of steps that ends in today's schema, whose last step adds a table and a
+//! column.
+
+use secrecy::ExposeSecret as _;
+
+use super::format::{BackupReader, BackupWriter, SCHEMAS, Schemas};
+use super::restore::restore_into;
+use super::*;
+use crate::schema_version::{FIRST, Steps};
+
+const TABLE: &str = "CREATE TABLE history_updates (";
+const COLUMN: &str = "rescheduled";
+
+/// The first step without the table and the column, and the step that adds them.
+fn two_steps(steps: Steps, number: &str) -> Steps {
+    let whole = steps.between(0, FIRST).next().unwrap();
+    let (first, table) = whole.split_at(whole.find(TABLE).unwrap());
+    let column = format!(",\n    {COLUMN} {number}");
+    assert!(first.contains(&column));
+    let second = format!("{table}ALTER TABLE announcements ADD COLUMN {COLUMN} {number};");
+    Steps(Box::leak(Box::new([&*first.replace(&column, "").leak(), &*second.leak()])))
+}
+
+/// The schemas of a release after the first.
+fn later() -> Schemas {
+    Schemas { sqlite: two_steps(SCHEMAS.sqlite, "INTEGER"), postgres: two_steps(SCHEMAS.postgres, "BIGINT") }
+}
+
+/// Those of the release before it.
+fn earlier(later: Schemas) -> Schemas {
+    let first = |steps: Steps| Steps(&steps.0[..1]);
+    Schemas { sqlite: first(later.sqlite), postgres: first(later.postgres) }
+}
+
+/// Opens the store as a service with these schemas does; whether it is new.
+fn migrated(url: &SecretString, schemas: Schemas) -> crate::Result<bool> {
+    match crate::local_file(url) {
+        Some(path) => sqlite::migrations::run(&mut Connection::open(path).unwrap(), schemas.sqlite),
+        None => {
+            run(async { postgres::migrations::run(&mut connect(url.expose_secret()).await, schemas.postgres).await })
+        }
+    }
+}
+
+/// Runs statements that both stores understand.
+fn change(url: &SecretString, sql: &str) {
+    match crate::local_file(url) {
+        Some(path) => Connection::open(path).unwrap().execute_batch(sql).unwrap(),
+        None => ask(url.expose_secret(), sql),
+    }
+}
+
+/// A number that the statement finds.
+fn number(url: &SecretString, sql: &str) -> i64 {
+    match crate::local_file(url) {
+        Some(path) => Connection::open(path).unwrap().query_row(sql, [], |row| row.get(0)).unwrap(),
+        None => run(async { connect(url.expose_secret()).await.query_one(sql, &[]).await.unwrap().get(0) }),
+    }
+}
+
+fn version(url: &SecretString) -> usize {
+    let is_file = crate::local_file(url).is_some();
+    let sql =
+        if is_file { "SELECT user_version FROM pragma_user_version" } else { "SELECT version FROM schema_version" };
+    usize::try_from(number(url, sql)).unwrap()
+}
+
+fn set_version(url: &SecretString, version: usize) {
+    let is_file = crate::local_file(url).is_some();
+    let set = if is_file { "PRAGMA user_version =" } else { "UPDATE schema_version SET version =" };
+    change(url, &format!("{set} {version}"));
+}
+
+#[test]
+fn a_store_is_migrated_step_by_step_and_keeps_its_data() {
+    let later = later();
+    for on in destinations() {
+        let mut home = Home::new();
+        let url = home.store(on, "store.db");
+        assert!(migrated(&url, earlier(later)).unwrap(), "{on:?}: it is new");
+        assert_eq!(version(&url), FIRST);
+        change(&url, "INSERT INTO announcements (id, title, text, posted) VALUES (7, 'a', 'b', 5)");
+        assert!(!migrated(&url, later).unwrap());
+        assert!(!migrated(&url, later).unwrap(), "the second time, there is nothing to do");
+        assert_eq!(version(&url), FIRST + 1);
+        let kept = "SELECT count(*) FROM announcements WHERE id = 7 AND rescheduled IS NULL";
+        assert_eq!((number(&url, kept), number(&url, "SELECT count(*) FROM history_updates")), (1, 0));
+        let refused = migrated(&url, earlier(later)).unwrap_err().to_string();
+        assert!(refused.contains("written by a newer release"), "{on:?}: {refused}");
+        assert_eq!(version(&url), FIRST + 1);
+    }
+}
+
+#[test]
+fn a_migration_that_fails_changes_nothing() {
+    for on in destinations() {
+        let mut home = Home::new();
+        let url = home.filled(on, 3);
+        let before = contents(&url);
+        let broken = |steps: Steps| Steps(Box::leak(Box::new([steps.0[0], "DELETE FROM team; DELETE FROM absent"])));
+        let schemas = Schemas { sqlite: broken(SCHEMAS.sqlite), postgres: broken(SCHEMAS.postgres) };
+        assert!(migrated(&url, schemas).is_err());
+        assert!(contents(&url) == before && version(&url) == FIRST, "{on:?}");
+    }
+}
+
+/// The backup as a release with another schema would have made it, with the columns in reverse order.
+fn aged(backup: &[u8], schema: usize, gone: &[&str], gone_columns: &[(&str, &str)]) -> Vec<u8> {
+    let mut reader = BackupReader::begin(backup, SCHEMAS).unwrap();
+    let of = reader.header.tables.clone();
+    let mut header = BackupHeader { schema, ..reader.header.clone() };
+    header.tables.retain(|table| !gone.contains(&table.name.as_str()));
+    for table in &mut header.tables {
+        let name = table.name.as_str();
+        table.columns.retain(|column| !gone_columns.contains(&(name, column)));
+        table.columns.reverse();
+    }
+    let mut writer = BackupWriter::begin(Vec::new(), &header).unwrap();
+    while let Some((index, row)) = reader.next().unwrap() {
+        if let Some(table) = header.tables.iter().find(|table| table.name == of[index].name) {
+            let row: Vec<_> = table.columns.iter().map(|name| of[index].cell(&row, name).unwrap().clone()).collect();
+            writer.row(&row).unwrap();
+        }
+    }
+    writer.finish().unwrap()
+}
+
+#[test]
+fn a_backup_of_an_older_schema_is_loaded_into_it_and_then_migrated() {
+    let later = later();
+    for (from, to) in ways() {
+        let mut home = Home::new();
+        let source = home.filled(from, 3);
+        change(&source, "DELETE FROM history_updates; UPDATE announcements SET rescheduled = NULL");
+        backed_up(&home, &source, "whole").unwrap();
+        let whole = std::fs::read(home.file("whole")).unwrap();
+        let old = aged(&whole, FIRST, &["history_updates"], &[("announcements", COLUMN)]);
+        std::fs::write(home.file("old"), old).unwrap();
+        // Into a new store, and over one with data, whose last backup is still known.
+        let used = home.store(to, "used.db");
+        run(moved(&source, &used)).unwrap();
+        // It has the tables of the later schema.
+        set_version(&used, FIRST + 1);
+        change(&used, "DELETE FROM team; DELETE FROM probe; INSERT INTO probe (id, at) VALUES (1, 77)");
+        for url in [home.store(to, "new.db"), used.clone()] {
+            let what = RestoreOptions { replace: true, ..options(&home, &url, "old") };
+            run(restore_into(&what, &mut unseen, later)).unwrap();
+            assert_eq!(version(&url), FIRST + 1, "{from:?} to {to:?}");
+            // The tables are those of today.
+            set_version(&url, FIRST);
+            assert!(contents(&url) == contents(&source), "{from:?} to {to:?}");
+        }
+        assert_eq!(number(&used, "SELECT at FROM probe"), 77);
+    }
+}
+
+#[test]
+fn a_backup_of_a_newer_or_an_unreleased_schema_is_refused() {
+    for on in destinations() {
+        let mut home = Home::new();
+        let url = home.filled(on, 3);
+        let before = contents(&url);
+        let header = backed_up(&home, &url, "backup").unwrap();
+        let whole = std::fs::read(home.file("backup")).unwrap();
+        assert_eq!(header.schema, FIRST);
+        let (newer, store) = (FIRST + 1, &header.store);
+        let newest = format!(
+            "the backup was written by release {} with a newer schema (version {newer} of {store}, and this release has \
+             {FIRST}): restore it with that release or a newer one",
+            header.release
+        );
+        for (schema, said) in
+            [(newer, newest.as_str()), (FIRST - 1, "made by an unreleased version"), (0, "unreleased")]
+        {
+            std::fs::write(home.file("other"), aged(&whole, schema, &[], &[])).unwrap();
+            let what = RestoreOptions { replace: true, ..options(&home, &url, "other") };
+            let refused = restored(&what).unwrap_err().to_string();
+            assert!(refused.contains(said), "{refused}");
+        }
+        assert!(contents(&url) == before, "{on:?}: something was changed");
+    }
+}
+
+#[test]
+fn a_store_of_an_unreleased_version_is_refused_by_name_and_left_alone() {
+    for on in destinations() {
+        let mut home = Home::new();
+        let url = home.filled(on, 3);
+        backed_up(&home, &url, "backup").unwrap();
+        for unreleased in [1, FIRST - 1] {
+            set_version(&url, unreleased);
+            let wait = Duration::from_mins(1);
+            let what = RestoreOptions { replace: true, ..options(&home, &url, "backup") };
+            let reading = StoreOptions { url: url.clone(), wait, connections: 2, start_wait: Duration::ZERO };
+            for refused in [
+                run(async { open(&url).await.err().unwrap().to_string() }),
+                run(async { crate::open_read_only(reading, new_freshness()).await.err().unwrap().to_string() }),
+                run(crate::look(&url, wait)).unwrap_err().to_string(),
+                backed_up(&home, &url, "again").unwrap_err().to_string(),
+                restored(&what).unwrap_err().to_string(),
+            ] {
+                let said = format!("schema version {unreleased}: it was made by an unreleased version");
+                assert!(refused.contains(&said), "{on:?}: {refused}");
+            }
+            assert_eq!(version(&url), unreleased);
+        }
+    }
+}
+
+#[test]
+fn a_reading_command_asks_for_a_migration_that_it_does_not_do() {
+    let steps = later().sqlite;
+    let refused = steps.expect_readable(i64::try_from(FIRST).unwrap()).unwrap_err().to_string();
+    assert!(refused.contains("do not migrate it: start this release's service once"), "{refused}");
+    steps.expect_readable(i64::try_from(steps.newest()).unwrap()).unwrap();
+}
+
+#[test]
+fn both_stores_number_their_schemas_alike() {
+    assert_eq!(SCHEMAS.sqlite.newest(), SCHEMAS.postgres.newest());
+    let makes = |steps: Steps| TABLES.iter().all(|table| steps.makes(steps.newest(), table.name));
+    assert!(makes(SCHEMAS.sqlite) && makes(SCHEMAS.postgres));
+}
