@@ -17,7 +17,7 @@ SYSTEM := openapi metrics systemd manifests fake-discord conformance launcher co
 CLUSTER := cluster proxies certificates alerts
 TEST_ALL := test-docs test-licenses test-scripts $(SYSTEM:%=test-%) $(CLUSTER:%=test-%) test-fuzz test-faults test-instructions
 
-.PHONY: help run build check test test-all $(TEST) $(TEST_ALL) test-versions debug-build screenshots fuzz-api kill-feed cluster-faults rolling-restart failover revocations faults bench bench-quick openapi site-client dist test-dist needs clean
+.PHONY: help run build check test test-all $(TEST) $(TEST_ALL) test-versions debug-build screenshots fuzz-api kill-feed cluster-faults rolling-restart rolling-upgrade failover revocations faults bench bench-quick openapi site-client dist test-dist needs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -106,6 +106,12 @@ cluster-faults: needs ## kill a replica, stop, silence and cut off the database 
 rolling-restart: needs ## restart three replicas 10 times under load and check that no request fails
 	tests/system/cluster/run rolling_restart
 
+# The debug build is another build of the same schema; BOT_COMPANION_OLD can name an earlier release's binary.
+rolling-upgrade: ## replace three replicas of one build by another under load and check that no request fails
+	@scripts/install-needs tests
+	cargo build --quiet --locked -p bot-companion
+	BOT_COMPANION_OLD="$${BOT_COMPANION_OLD:-$(abspath $(TARGET_DIR))/debug/bot-companion}" tests/system/cluster/run rolling_upgrade
+
 failover: needs ## kill the PostgreSQL primary 20 times under load and check that nothing acknowledged is lost
 	tests/system/cluster/run failover
 
@@ -145,6 +151,7 @@ dist: ## build all packages into dist/, with checksums, and start each once; tak
 	packaging/all
 
 test-dist: ## test the packages in dist/ in clean environments; needs root and a finished `make dist`
+	$(MAKE) --no-print-directory rolling-upgrade
 	for program in packaging/quick-start packaging/*/test* packaging/reproducible tests/system/tls; do "$$program"; done
 
 needs: # what a build needs besides Rust

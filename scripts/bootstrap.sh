@@ -166,24 +166,18 @@ stop() {
 # start_dev BINARY [ARGUMENT…]: starts the service with its sandbox and without limits on a free port, and waits until it listens.
 # Sets `service` (its process), `url`, `admin`, `bot_key`, and `log` and `data`, unless they are set already.
 start_dev() {
-    local binary=$1 json=(--json) _
+    local binary=$1 _
     shift
-    # A release from before `--json`, to compare with, prints a banner.
-    if [[ "$("$binary" dev --help)" != *--json* ]]; then json=(); fi
     log="${log:-$work/service.log}"
     data="${data:-$work/data}"
     # The service may not have created it yet.
     : >"$work/dev.json"
-    "$binary" dev "${json[@]}" --no-limits --listen 127.0.0.1:0 --data "$data" "$@" >"$work/dev.json" 2>"$log" &
+    "$binary" dev --json --no-limits --listen 127.0.0.1:0 --data "$data" "$@" >"$work/dev.json" 2>"$log" &
     service=$!
     started+=("$service")
     for _ in $(seq 3000); do
         # shellcheck disable=SC2034
         url=$(field service) admin=$(field admin) bot_key=$(field bot_key)
-        if [ "${#json[@]}" -eq 0 ]; then
-            url=$(sed -nE 's|^ *service +(http://[^ ]*[0-9])/$|\1|p' "$work/dev.json")
-            bot_key=$(grep -oE -m 1 'bck_[0-9A-Za-z]+' "$work/dev.json" || true)
-        fi
         if [ -n "$url" ] && [ -n "$bot_key" ]; then return; fi
         if ! kill -0 "$service" 2>/dev/null; then break; fi
         sleep 0.1

@@ -1,6 +1,6 @@
-"""Shows that not one request fails while three replicas of an older release are replaced by this one, under load.
+"""Shows that not one request fails while three replicas are replaced by another build with the same schema, under load.
 
-BOT_COMPANION_OLD names the older release's binary. `tests/dist/upgrade` builds both.
+`make rolling-upgrade`. BOT_COMPANION_OLD names the binary that the replicas run first.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from .site import Site, running
 from .testbed import Failed, Testbed, eventually, run
 
 OLD = os.environ.get("BOT_COMPANION_OLD", "")
-# How many requests each mix of releases answers, at least.
+# How many requests each mix of builds answers, at least.
 REQUESTS = 300
 
 
 async def replace(site: Site, load: Load, number: int) -> list[Answer]:
-    """Replaces one replica under load, and lets the mix of releases serve for a while. Returns what was answered."""
+    """Replaces one replica under load, and lets the mix of builds serve for a while. Returns what was answered."""
     first, replica = len(load.answers), site.replicas[number]
     load.start()
     await replica.end()
@@ -34,7 +34,7 @@ async def replace(site: Site, load: Load, number: int) -> list[Answer]:
         load.broken()
         return len(load.answers) - replaced >= REQUESTS
 
-    await eventually(served, "the mix of releases serves")
+    await eventually(served, "the mix of builds serves")
     await load.stop()
     return load.since(first)
 
@@ -54,7 +54,7 @@ async def upgrade(site: Site, load: Load) -> None:
         )
         if failed:
             raise Failed(f"{len(failed)} of {len(answers)} requests failed: {failed[:5]}")
-        # What one release acknowledged, the other knows.
+        # What one build acknowledged, the other knows.
         made, ended = await load.check_sessions(everywhere)
         for url in everywhere:
             await load.bot.check(url)
@@ -65,7 +65,7 @@ async def upgrade(site: Site, load: Load) -> None:
 
 async def program() -> None:
     if not OLD or os.path.samefile(OLD, BINARY):
-        raise Failed("BOT_COMPANION_OLD must name the binary of an older release")
+        raise Failed("BOT_COMPANION_OLD must name another binary")
     testbed = Testbed()
     testbed.strict = True
     try:
