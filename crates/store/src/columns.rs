@@ -11,7 +11,10 @@ use domain::history::update::UpdatePhase;
 use domain::{ListedGuild, Permission, PermissionSet, Picture, SessionId, Snowflake, Time, User};
 use runtime::clock::Clock;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::Value as Json;
+
+use crate::backup::value::CellValue;
+use crate::sql::{FromCell, ToValue, Value};
 
 /// Warns about broken data, at most once per minute and kind, because anyone can cause it to be read over and over.
 macro_rules! warn_broken {
@@ -56,6 +59,20 @@ macro_rules! column {
 
             fn restored(stored: $stored) -> Option<Self> {
                 ($from)(stored)
+            }
+        }
+
+        impl ToValue for $type {
+            fn value(&self) -> Value<'_> {
+                Column::stored(self).into()
+            }
+        }
+
+        impl FromCell for $type {
+            const NAME: &'static str = stringify!($type);
+
+            fn from_cell(cell: &CellValue) -> Option<Self> {
+                <$stored>::from_cell(cell).and_then(Self::restored)
             }
         }
     };
@@ -123,7 +140,7 @@ pub(super) fn grants_text(grants: &BTreeMap<Snowflake, PermissionSet>) -> String
 
 /// The grants of a guild's roles, without those that no guild may give.
 pub(super) fn grants(text: &str) -> BTreeMap<Snowflake, PermissionSet> {
-    let Ok(Value::Object(roles)) = serde_json::from_str(text) else {
+    let Ok(Json::Object(roles)) = serde_json::from_str(text) else {
         warn_broken!("ignored the stored grants of a guild: not a JSON object");
         return BTreeMap::new();
     };
@@ -172,12 +189,12 @@ fn names(keys: PermissionSet) -> Vec<&'static str> {
     keys.keys().map(Permission::name).collect()
 }
 
-fn key_set(keys: Value) -> PermissionSet {
-    let Value::Array(keys) = keys else {
+fn key_set(keys: Json) -> PermissionSet {
+    let Json::Array(keys) = keys else {
         warn_broken!("ignored stored permission keys: not a JSON array");
         return PermissionSet::EMPTY;
     };
-    let known = |key: &Value| {
+    let known = |key: &Json| {
         let permission = key.as_str().and_then(Permission::from_name);
         if permission.is_none() {
             warn_broken!("ignored a stored permission key: unknown");
@@ -188,7 +205,7 @@ fn key_set(keys: Value) -> PermissionSet {
 }
 
 fn elements<T: serde::de::DeserializeOwned>(what: &str, text: &str) -> Vec<T> {
-    let Ok(Value::Array(values)) = serde_json::from_str(text) else {
+    let Ok(Json::Array(values)) = serde_json::from_str(text) else {
         warn_broken!(what, "ignored stored text: not a JSON array");
         return Vec::new();
     };

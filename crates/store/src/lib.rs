@@ -1,6 +1,6 @@
 //! What must survive a restart. [`Store`] defines what a store does in terms of the domain; `values` are its parameters and
 //! results besides the domain's own. `sqlite` and `postgres` implement it: they look things up, let the domain decide, and
-//! write the result, in one transaction. `columns` is what they share. [`open`] alone decides which of them to use.
+//! write the result, in one transaction. `sql` is the work that both do alike, and `columns` are the values that they share. [`open`] alone decides which of them to use.
 //! [`freshness`] invalidates caches. [`backup`] is the only way that data leaves or enters a store.
 
 pub mod backup;
@@ -11,6 +11,7 @@ mod look;
 mod person_places;
 mod postgres;
 mod schema_version;
+mod sql;
 mod sqlite;
 mod starting;
 #[cfg(test)]

@@ -90,7 +90,9 @@ impl ConnectError {
             Problem::Refused(error) => Some(error),
             Problem::Silent(_) => None,
         });
-        refused.max_by_key(|error| (error.is_for_want_of_room(), error.0.code().is_some())).map(|error| error.0)
+        refused
+            .max_by_key(|error| (error.is_for_want_of_room(), error.code().is_some()))
+            .and_then(SqlError::into_driver_error)
     }
 }
 

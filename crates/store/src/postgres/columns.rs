@@ -7,8 +7,7 @@ use tokio_postgres::types::{FromSql, Type, accepts};
 
 use crate::columns::warn_broken;
 pub(super) use crate::columns::{
-    Column, claim_user, grants, grants_text, ids, integer, json, keys_text, list_without, listed, roles, team_keys,
-    unsigned,
+    Column, claim_user, grants, grants_text, ids, integer, json, list_without, listed, roles, unsigned,
 };
 
 use super::errors::Sql;

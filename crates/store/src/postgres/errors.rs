@@ -6,21 +6,34 @@ use tokio_postgres::error::SqlState;
 
 use super::advice;
 use crate::StoreError;
+use crate::sql::Unreadable;
 
-pub(super) type Sql<T> = Result<T, SqlError>;
+pub(crate) type Sql<T> = Result<T, SqlError>;
 
 #[derive(Debug)]
-pub(super) struct SqlError(pub(super) tokio_postgres::Error);
+pub(crate) enum SqlError {
+    Driver(tokio_postgres::Error),
+    Unreadable(Unreadable),
+}
 
 impl From<tokio_postgres::Error> for SqlError {
     fn from(error: tokio_postgres::Error) -> Self {
-        Self(error)
+        Self::Driver(error)
+    }
+}
+
+impl From<Unreadable> for SqlError {
+    fn from(error: Unreadable) -> Self {
+        Self::Unreadable(error)
     }
 }
 
 impl fmt::Display for SqlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&text_of(&self.0))
+        match self {
+            Self::Driver(error) => f.write_str(&text_of(error)),
+            Self::Unreadable(error) => error.fmt(f),
+        }
     }
 }
 
@@ -67,11 +80,31 @@ fn io_may_pass(error: &io::Error) -> bool {
 }
 
 impl SqlError {
+    fn driver(&self) -> Option<&tokio_postgres::Error> {
+        match self {
+            Self::Driver(error) => Some(error),
+            Self::Unreadable(_) => None,
+        }
+    }
+
+    /// What the database said.
+    pub(super) fn code(&self) -> Option<&SqlState> {
+        self.driver().and_then(tokio_postgres::Error::code)
+    }
+
+    pub(super) fn into_driver_error(self) -> Option<tokio_postgres::Error> {
+        match self {
+            Self::Driver(error) => Some(error),
+            Self::Unreadable(_) => None,
+        }
+    }
+
     pub(super) fn remedy(&self) -> Remedy {
-        let Some(code) = self.0.code() else {
+        let Self::Driver(error) = self else { return Remedy::Never };
+        let Some(code) = error.code() else {
             // The database said nothing: the connection broke, or what we read is not what we expected.
-            let source = std::error::Error::source(&self.0);
-            let broken = self.0.is_closed() || source.is_some_and(<dyn std::error::Error>::is::<std::io::Error>);
+            let source = std::error::Error::source(error);
+            let broken = error.is_closed() || source.is_some_and(<dyn std::error::Error>::is::<std::io::Error>);
             return if broken { Remedy::Elsewhere } else { Remedy::Never };
         };
         match code.code().get(..2).unwrap_or_default() {
@@ -94,17 +127,17 @@ impl SqlError {
             // A wrong password, no such database, no TLS.
             return false;
         }
-        let source = std::error::Error::source(&self.0).and_then(|source| source.downcast_ref());
+        let source = self.driver().and_then(std::error::Error::source).and_then(|source| source.downcast_ref());
         source.is_none_or(io_may_pass)
     }
 
     /// Whether the database has no room, for another connection for example, and so is there.
     pub(super) fn is_for_want_of_room(&self) -> bool {
-        self.0.code().is_some_and(|code| code.code().starts_with("53"))
+        self.code().is_some_and(|code| code.code().starts_with("53"))
     }
 
     pub(super) fn is_duplicate(&self) -> bool {
-        self.0.code() == Some(&SqlState::UNIQUE_VIOLATION)
+        self.code() == Some(&SqlState::UNIQUE_VIOLATION)
     }
 
     pub(super) fn into_store_error(self) -> StoreError {
@@ -149,7 +182,7 @@ impl From<tokio_postgres::Error> for WorkError {
 
 impl From<tokio_postgres::Error> for StoreError {
     fn from(error: tokio_postgres::Error) -> Self {
-        SqlError(error).into_store_error()
+        SqlError::from(error).into_store_error()
     }
 }
 

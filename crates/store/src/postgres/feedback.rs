@@ -12,9 +12,9 @@ use tokio_postgres::Row;
 
 use super::columns::{Column as _, ReadColumn as _, Whole, integer, readable, unsigned};
 use super::errors::Sql;
-use super::forget;
 use super::work::ChangedTopics;
 use crate::columns::warn_broken;
+use crate::sql::forgotten;
 use crate::totals_change::TotalsChange;
 use crate::{Sample, Topic};
 
@@ -90,7 +90,7 @@ pub(super) async fn put(
             submitter_id = $5, submitter_username = $6, submitter_name = $7, submitter_avatar = $8, slot = $9";
     let statement = db.prepare_cached(sql).await?;
     let (rating, timestamp, slot) = (i64::from(entry.rating), integer(entry.timestamp), change.slot.map(integer));
-    let is_forgotten = forget::is_forgotten(db, entry.submitter.id).await?;
+    let is_forgotten = forgotten::contains(db, entry.submitter.id).await?;
     let submitter = if is_forgotten { &FeedbackEntry::no_submitter() } else { &entry.submitter };
     let User { id, username, name, avatar } = submitter;
     let row: [&(dyn tokio_postgres::types::ToSql + Sync); 9] =

@@ -15,17 +15,6 @@ use crate::backup::value::CellValue;
 use crate::person_places::{PLACES, PersonSql};
 use crate::upkeep::{Erased, PersonTraces};
 
-/// Whether a user was forgotten, and has not signed in since.
-pub(super) async fn is_forgotten(db: &Transaction<'_>, user: Snowflake) -> Sql<bool> {
-    let statement = db.prepare_cached("SELECT 1 FROM forgotten_users WHERE user_hash = $1").await?;
-    Ok(db.query_opt(&statement, &[&UserHash::of(user).0.as_slice()]).await?.is_some())
-}
-
-/// A user who signs in wants to be known again.
-pub(super) async fn lift(db: &Transaction<'_>, user: Snowflake) -> Sql<()> {
-    run(db, "DELETE FROM forgotten_users WHERE user_hash = $1", &[&UserHash::of(user).0.as_slice()]).await.map(drop)
-}
-
 const SQL: PersonSql = PersonSql { parameter: '$', to_json: "::jsonb" };
 
 /// What mentions a user outside their account.

@@ -14,12 +14,13 @@ use super::columns::{
 use super::coverage::{Coverage, counts, cover};
 use super::errors::Sql;
 use super::work::ChangedTopics;
-use super::{accounts, subscriptions, team};
+use super::{accounts, subscriptions};
 use crate::Topic;
+use crate::sql::team;
 use crate::totals_change::TotalsChange;
 
 /// What is known about a user, and about the guilds among these that have the bot.
-pub(super) async fn person(db: &impl GenericClient, user: Snowflake, guilds: &[Snowflake]) -> Sql<PersonFacts> {
+pub(super) async fn person(db: &Transaction<'_>, user: Snowflake, guilds: &[Snowflake]) -> Sql<PersonFacts> {
     // The three queries are sent at the same time, in the transaction that `Read::Snapshot` opens.
     let (mut known, paid, team) = futures_util::try_join!(
         facts(db, user, guilds),

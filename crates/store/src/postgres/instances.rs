@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 
 use super::columns::{Column as _, ReadColumn as _, Whole, integer, readable, unsigned};
 use super::errors::Sql;
-use super::keys;
+use crate::sql::keys;
 
 /// Reads the columns of `feed_instances` and `reported`, from this index on; `None` if there is no row.
 pub(super) fn life(row: &Row, first: usize) -> Sql<Option<Life>> {

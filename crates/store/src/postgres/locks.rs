@@ -1,26 +1,12 @@
-//! Locks that last for a transaction, where several replicas would get in each other's way. A transaction that needs two takes
-//! them in the order listed here.
+//! Locks that last for a transaction, as advisory locks of the database.
 
-use deadpool_postgres::Transaction;
-use domain::Snowflake;
+use deadpool_postgres::{GenericClient, Transaction};
 
 use super::errors::Sql;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lock {
-    /// Removing what nobody can see any more.
-    CleanUp,
-    /// What the bot sends: guilds, subscriptions, feedback, team and the numbering.
-    Feed,
-    Health,
-    History,
-    /// Everything about a user's sign-ins and sessions.
-    User(Snowflake),
-    Code([u8; 4]),
-}
+pub(super) use crate::sql::Lock;
 
 /// Waits for the lock, which is released when the transaction ends.
-pub(super) async fn lock(db: &Transaction<'_>, lock: Lock) -> Sql<()> {
+pub(super) async fn lock(db: &impl GenericClient, lock: Lock) -> Sql<()> {
     let (class, key) = key(lock);
     let statement = db.prepare_cached("SELECT pg_advisory_xact_lock($1::int, $2::int)").await?;
     db.execute(&statement, &[&class, &key]).await?;

@@ -4,8 +4,6 @@
 mod accounts;
 mod address;
 mod advice;
-mod announcements;
-mod audit;
 pub(super) mod backup;
 mod bulk_insert;
 mod changes;
@@ -13,16 +11,15 @@ mod circuit_breaker;
 mod clean_up;
 mod columns;
 mod coverage;
+mod database;
 mod errors;
 mod feed;
 mod feedback;
 mod forget;
 mod guilds;
 mod health;
-mod history;
 mod instances;
 mod invalidation;
-mod keys;
 mod listener;
 mod locks;
 mod look;
@@ -35,7 +32,6 @@ mod sessions;
 mod sign_in;
 mod snapshots;
 mod subscriptions;
-mod team;
 mod tls;
 mod totals;
 mod upkeep;
@@ -48,6 +44,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::feed::{Event, FeedState, InstanceId, Lines, Scope};
+use domain::history::announcement::{MaintenanceWindow, Notice};
+use domain::history::update::{NewUpdate, UpdateOutcome};
+use domain::history::{History, Minute, Observation};
 use domain::{
     Change, Health, Heartbeat, PersonFacts, RevocationEnd, Roster, Session, SessionId, Snowflake, Stats, Time,
     TokenHash, User,
@@ -61,6 +60,9 @@ use self::invalidation::Origin;
 use self::listener::Listener;
 pub(super) use self::look::{look, look_at_server};
 use self::work::{Executor, Pace, Read};
+use super::history::Recorded;
+use super::sql::store::history_store;
+use super::sql::{announcements, history, keys, team};
 use super::starting::{StoreLocation, keep_trying};
 use super::{
     Account, Admission, BatchOutcome, BlockedUser, BotKey, Claim, CodeHash, Committed, Freshness, GrantSaved, Lease,
@@ -153,13 +155,10 @@ async fn migrate(address: &Address) -> Result<()> {
     Ok(())
 }
 
-/// Writes one or a few rows, unless a pace says otherwise.
+/// Runs work that changes something, at this [`Pace`].
 macro_rules! transact {
-    ($self:ident, $arguments:expr, |$db:ident, $topics:ident, $names:pat_param| $work:expr) => {
-        transact!($self, Pace::Quick, $arguments, |$db, $topics, $names| $work)
-    };
-    ($self:ident, $pace:expr, $arguments:expr, |$db:ident, $topics:ident, $names:pat_param| $work:expr) => {
-        $self.executor.write($pace, $arguments, |$db, $topics, $names| Box::pin($work)).await
+    ($self:ident, $pace:ident, $arguments:expr, |$db:ident, $topics:ident, $names:pat_param| $work:expr) => {
+        $self.executor.write(Pace::$pace, $arguments, |$db, $topics, $names| Box::pin($work)).await
     };
 }
 
@@ -176,30 +175,34 @@ macro_rules! read_snapshot {
     };
 }
 
+history_store!(Postgres);
+
 #[async_trait]
 impl Store for Postgres {
     async fn claim_code(&self, code: CodeHash, now: Time, until: Time) -> Result<Claim> {
-        transact!(self, (code, now, until), |db, _topics, (code, now, until)| sign_in::claim(db, *code, *now, *until))
+        transact!(self, Quick, (code, now, until), |db, _topics, (code, now, until)| sign_in::claim(
+            db, *code, *now, *until
+        ))
     }
 
     async fn settle_code(&self, code: CodeHash, user: Option<User>, until: Time) -> Result<()> {
-        transact!(self, (code, user, until), |db, _topics, (code, user, until)| {
+        transact!(self, Quick, (code, user, until), |db, _topics, (code, user, until)| {
             sign_in::settle(db, *code, user.as_ref(), *until)
         })
     }
 
     async fn release_code(&self, code: CodeHash) -> Result<()> {
-        transact!(self, code, |db, _topics, code| sign_in::release(db, *code))
+        transact!(self, Quick, code, |db, _topics, code| sign_in::release(db, *code))
     }
 
     async fn save_grant(&self, user: User, grant: SealedGrant, now: Time, verified: Option<u32>) -> Result<GrantSaved> {
-        transact!(self, (user, grant, now, verified), |db, topics, (user, grant, now, verified)| {
+        transact!(self, Quick, (user, grant, now, verified), |db, topics, (user, grant, now, verified)| {
             sign_in::save_grant(db, topics, user, grant, *now, *verified)
         })
     }
 
     async fn open_session(&self, user: User, token: TokenHash, session: Session, most: usize) -> Result<Admission> {
-        transact!(self, (user, token, session, most), |db, topics, (user, token, session, most)| {
+        transact!(self, Quick, (user, token, session, most), |db, topics, (user, token, session, most)| {
             sign_in::open_session(db, topics, user, *token, session, *most)
         })
     }
@@ -217,23 +220,23 @@ impl Store for Postgres {
     }
 
     async fn end_session(&self, user: Snowflake, session: SessionId, now: Time) -> Result<bool> {
-        transact!(self, (user, session, now), |db, topics, (user, session, now)| {
+        transact!(self, Quick, (user, session, now), |db, topics, (user, session, now)| {
             sessions::end_one(db, topics, *user, session, *now)
         })
     }
 
     async fn end_sessions(&self, user: Snowflake, now: Time) -> Result<usize> {
-        transact!(self, (user, now), |db, topics, (user, now)| sessions::end_all(db, topics, *user, *now))
+        transact!(self, Quick, (user, now), |db, topics, (user, now)| sessions::end_all(db, topics, *user, *now))
     }
 
     async fn end_sessions_of_grant(&self, user: Snowflake, grant_version: u64) -> Result<bool> {
-        transact!(self, (user, grant_version), |db, topics, (user, grant_version)| {
+        transact!(self, Quick, (user, grant_version), |db, topics, (user, grant_version)| {
             sessions::end_all_of_grant(db, topics, *user, *grant_version)
         })
     }
 
     async fn note_seen(&self, seen: Vec<(SessionId, Time)>) -> Result<()> {
-        transact!(self, seen, |db, _topics, seen| sessions::note_seen(db, seen))
+        transact!(self, Quick, seen, |db, _topics, seen| sessions::note_seen(db, seen))
     }
 
     async fn sweep(&self, now: Time, last_seen_before: Time, created_before: Time, batch: usize) -> Result<Swept> {
@@ -246,11 +249,11 @@ impl Store for Postgres {
     }
 
     async fn take_revocation(&self, now: Time, until: Time) -> Result<Option<Revocation>> {
-        transact!(self, (now, until), |db, _topics, (now, until)| revocations::take(db, *now, *until))
+        transact!(self, Quick, (now, until), |db, _topics, (now, until)| revocations::take(db, *now, *until))
     }
 
     async fn finish_revocation(&self, user: Snowflake, until: Time, end: RevocationEnd) -> Result<()> {
-        transact!(self, (user, until, end), |db, _topics, (user, until, end)| {
+        transact!(self, Quick, (user, until, end), |db, _topics, (user, until, end)| {
             revocations::finish(db, *user, *until, *end)
         })
     }
@@ -260,29 +263,29 @@ impl Store for Postgres {
     }
 
     async fn lease_grant(&self, user: Snowflake, grant_version: u64, now: Time, until: Time) -> Result<Lease> {
-        transact!(self, (user, grant_version, now, until), |db, _topics, (user, grant_version, now, until)| {
+        transact!(self, Quick, (user, grant_version, now, until), |db, _topics, (user, grant_version, now, until)| {
             accounts::lease_grant(db, *user, *grant_version, *now, *until)
         })
     }
 
     async fn replace_grant(&self, user: Snowflake, grant_version: u64, grant: SealedGrant) -> Result<Option<u64>> {
-        transact!(self, (user, grant_version, grant), |db, _topics, (user, grant_version, grant)| {
+        transact!(self, Quick, (user, grant_version, grant), |db, _topics, (user, grant_version, grant)| {
             accounts::replace_grant(db, *user, *grant_version, grant)
         })
     }
 
     async fn save_list(&self, user: Snowflake, list_version: u64, list: StoredList) -> Result<bool> {
-        transact!(self, (user, list_version, list), |db, topics, (user, list_version, list)| {
+        transact!(self, Quick, (user, list_version, list), |db, topics, (user, list_version, list)| {
             accounts::save_list(db, topics, *user, *list_version, list)
         })
     }
 
     async fn block(&self, blocked: BlockedUser) -> Result<usize> {
-        transact!(self, blocked, |db, topics, blocked| sessions::block(db, topics, blocked))
+        transact!(self, Quick, blocked, |db, topics, blocked| sessions::block(db, topics, blocked))
     }
 
     async fn unblock(&self, user: Snowflake) -> Result<bool> {
-        transact!(self, user, |db, _topics, user| sign_in::unblock(db, *user))
+        transact!(self, Quick, user, |db, _topics, user| sign_in::unblock(db, *user))
     }
 
     async fn blocked(&self) -> Result<Vec<BlockedUser>> {
@@ -318,17 +321,17 @@ impl Store for Postgres {
     }
 
     async fn apply(&self, changes: Vec<Change>) -> Result<()> {
-        transact!(self, Pace::Feed, changes, |db, topics, changes| changes::apply(db, topics, changes))
+        transact!(self, Feed, changes, |db, topics, changes| changes::apply(db, topics, changes))
     }
 
     async fn feed(&self, instance: InstanceId, first: u64, events: Vec<Event>, now: Time) -> Result<BatchOutcome> {
-        transact!(self, Pace::Feed, (instance, first, events, now), |db, topics, (instance, first, events, now)| {
+        transact!(self, Feed, (instance, first, events, now), |db, topics, (instance, first, events, now)| {
             feed::feed(db, topics, instance, *first, events, *now)
         })
     }
 
     async fn begin_snapshot(&self, scope: Scope, instance: InstanceId, sequence: u64, now: Time) -> Result<SnapshotId> {
-        transact!(self, (scope, instance, sequence, now), |db, _topics, (scope, instance, sequence, now)| {
+        transact!(self, Quick, (scope, instance, sequence, now), |db, _topics, (scope, instance, sequence, now)| {
             snapshots::begin(db, *scope, instance, *sequence, *now)
         })
     }
@@ -336,27 +339,27 @@ impl Store for Postgres {
     async fn stage(&self, snapshot: SnapshotId, lines: Lines) -> Result<Vec<Snowflake>> {
         // Lines that carry something over take turns with everything that changes stored data.
         let pace = if lines.has_carried_parts() { Pace::Feed } else { Pace::Long };
-        let staged: Result<Option<Vec<Snowflake>>> =
-            transact!(self, pace, (snapshot, lines), |db, _topics, (snapshot, lines)| {
-                snapshots::stage(db, *snapshot, lines)
-            });
-        staged?.ok_or_else(not_staged)
+        let work = self.executor.write(pace, (snapshot, lines), |db, _topics, (snapshot, lines)| {
+            Box::pin(snapshots::stage(db, *snapshot, lines))
+        });
+        let staged: Option<Vec<Snowflake>> = work.await?;
+        staged.ok_or_else(not_staged)
     }
 
     async fn commit_snapshot(&self, snapshot: SnapshotId, after: Option<u64>, now: Time) -> Result<Committed> {
         let committed: Result<Option<_>> =
-            transact!(self, Pace::Feed, (snapshot, after, now), |db, topics, (snapshot, after, now)| {
+            transact!(self, Feed, (snapshot, after, now), |db, topics, (snapshot, after, now)| {
                 snapshots::commit(db, topics, *snapshot, *after, *now)
             });
         committed?.ok_or_else(not_staged)
     }
 
     async fn abandon_snapshot(&self, snapshot: SnapshotId) -> Result<()> {
-        transact!(self, Pace::Feed, snapshot, |db, _topics, snapshot| snapshots::abandon(db, *snapshot))
+        transact!(self, Feed, snapshot, |db, _topics, snapshot| snapshots::abandon(db, *snapshot))
     }
 
     async fn clean_up(&self, batch: usize) -> Result<usize> {
-        transact!(self, Pace::Feed, batch, |db, topics, batch| clean_up::clean_up(db, topics, *batch))
+        transact!(self, Feed, batch, |db, topics, batch| clean_up::clean_up(db, topics, *batch))
     }
 
     async fn feed_state(&self) -> Result<FeedState> {
@@ -364,7 +367,7 @@ impl Store for Postgres {
     }
 
     async fn add_key(&self, key: BotKey, hash: TokenHash) -> Result<()> {
-        transact!(self, (key, hash), |db, topics, (key, hash)| keys::add(db, topics, key, *hash))
+        transact!(self, Quick, (key, hash), |db, topics, (key, hash)| keys::add(db, topics, key, *hash))
     }
 
     async fn key(&self, hash: TokenHash) -> Result<Option<BotKey>> {
@@ -380,11 +383,11 @@ impl Store for Postgres {
     }
 
     async fn revoke_key(&self, id: String, now: Time) -> Result<bool> {
-        transact!(self, (id, now), |db, topics, (id, now)| keys::revoke(db, topics, id, *now))
+        transact!(self, Quick, (id, now), |db, topics, (id, now)| keys::revoke(db, topics, id, *now))
     }
 
     async fn record_heartbeat(&self, heartbeat: Heartbeat, now: Time) -> Result<()> {
-        transact!(self, (heartbeat, now), |db, topics, (heartbeat, now)| health::record_heartbeat(
+        transact!(self, Quick, (heartbeat, now), |db, topics, (heartbeat, now)| health::record_heartbeat(
             db, topics, heartbeat, *now
         ))
     }

@@ -8,7 +8,8 @@ use super::columns::{Column as _, ReadColumn as _, changed, claim_user, integer,
 use super::errors::Sql;
 use super::locks::{Lock, lock};
 use super::work::ChangedTopics;
-use super::{accounts, forget, revocations, sessions};
+use super::{accounts, revocations, sessions};
+use crate::sql::forgotten;
 use crate::{BlockedUser, CodeHash, SealedGrant, Topic};
 
 pub(super) async fn claim(db: &Transaction<'_>, code: CodeHash, now: Time, until: Time) -> Sql<Claim> {
@@ -73,7 +74,7 @@ pub(super) async fn save_grant(
         GrantSaved::Blocked => revocations::add(db, user.id, grant, now).await?,
         GrantSaved::Saved => {
             revocations::cancel(db, user.id).await?;
-            forget::lift(db, user.id).await?;
+            forgotten::remove(db, user.id).await?;
             accounts::save_profile(db, user).await?;
             accounts::save_grant(db, user.id, grant).await?;
             topics.push(Topic::Id(user.id));

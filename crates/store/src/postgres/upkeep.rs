@@ -8,7 +8,8 @@ use domain::{Snowflake, Time};
 use super::columns::{Column as _, ReadColumn as _, changed, integer, unsigned};
 use super::errors::Sql;
 use super::work::{Pace, Read};
-use super::{Postgres, audit, forget};
+use super::{Postgres, forget};
+use crate::sql::audit;
 use crate::upkeep::{
     AuditBounds, AuditFilter, Erased, GrantKind, HeldGrant, Holdings, MOST_KEYS, PersonTraces, Resealed, Upkeep,
 };

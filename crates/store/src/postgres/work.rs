@@ -21,7 +21,7 @@ use super::invalidation::{self, Origin};
 use super::pool;
 use super::reachability::{LOOK_EVERY, Reachability, SPREAD};
 use crate::watch::{self, StoreLoad};
-use crate::{Freshness, Result, StoreError, Topic};
+use crate::{Freshness, Result, StoreError};
 
 /// How often a transaction that lost to another one is tried.
 const TRIES: usize = 5;
@@ -30,8 +30,7 @@ const GRACE: Duration = Duration::from_millis(500);
 /// How long work that moves many rows may take.
 const LONG: Duration = Duration::from_mins(1);
 
-/// What a write has changed. It only counts if the write succeeds.
-pub(super) type ChangedTopics = Vec<Topic>;
+pub(super) use crate::sql::ChangedTopics;
 type ReadStatement<A, T> = for<'a> fn(&'a Object, &'a A) -> BoxFuture<'a, Sql<T>>;
 type ReadSnapshot<A, T> = for<'a> fn(&'a Transaction<'a>, &'a A) -> BoxFuture<'a, Sql<T>>;
 pub(super) enum Read<A, T> {
@@ -300,7 +299,7 @@ impl ExecutorState {
             }
             PoolError::Closed => return Err(WorkError::Unreachable("it is closing".to_owned())),
             PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
-                let error = SqlError(error);
+                let error = SqlError::from(error);
                 if error.is_for_want_of_room() {
                     return Err(WorkError::Sql(error));
                 }

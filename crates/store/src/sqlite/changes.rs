@@ -4,8 +4,10 @@ use domain::Change;
 use rusqlite::Connection;
 
 use super::coverage::Coverage;
+use super::database::run;
 use super::writer::ChangedTopics;
-use super::{feedback, guilds, subscriptions, team, totals};
+use super::{feedback, guilds, subscriptions, totals};
+use crate::sql::team;
 use crate::totals_change::TotalsChange;
 
 pub(super) fn apply(connection: &Connection, topics: &mut ChangedTopics, changes: &[Change]) -> rusqlite::Result<()> {
@@ -36,9 +38,9 @@ pub(super) fn apply_one(
         Change::SubscriptionGone(user) => subscriptions::remove(connection, topics, *user)?,
         Change::Feedback(entry) => feedback::put(connection, topics, totals, entry)?,
         Change::FeedbackGone(id) => feedback::remove(connection, topics, totals, id)?,
-        Change::Team(roster) => team::replace(connection, topics, roster)?,
+        Change::Team(roster) => run(team::replace(connection, topics, roster))?,
         Change::User(user) => {
-            team::refresh_user(connection, topics, user)?;
+            run(team::refresh_user(connection, topics, user))?;
             feedback::refresh_user(connection, topics, user)?;
         }
     }

@@ -5,7 +5,7 @@ use rusqlite::types::{FromSql, Type};
 
 use crate::columns::warn_broken;
 pub(super) use crate::columns::{
-    Column, claim_user, grants, grants_text, integer, json, keys_text, list_without, listed, roles, team_keys, unsigned,
+    Column, claim_user, grants, grants_text, integer, json, list_without, listed, roles, unsigned,
 };
 
 /// Reads values of the domain from the columns of a row.

@@ -8,9 +8,10 @@ use runtime::random::Random;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::columns::{Column as _, ReadColumn as _, integer, is_unreadable, unsigned};
-use super::forget;
+use super::database::run;
 use super::writer::ChangedTopics;
 use crate::columns::warn_broken;
+use crate::sql::forgotten;
 use crate::totals_change::TotalsChange;
 use crate::{Sample, Topic};
 
@@ -63,7 +64,7 @@ pub(super) fn put(
     let change = slots.put(entry.is_positive());
     totals.rate(topics, RatingsChange::of(before, Some(entry.rating.into())));
     fill_gap(connection, &feedback.id, &change)?;
-    let is_forgotten = forget::is_forgotten(connection, entry.submitter.id)?;
+    let is_forgotten = run(forgotten::contains(connection, entry.submitter.id))?;
     let submitter = if is_forgotten { &FeedbackEntry::no_submitter() } else { &entry.submitter };
     let sql = "INSERT INTO feedback (id, feedback, rating, timestamp,
             submitter_id, submitter_username, submitter_name, submitter_avatar, slot)

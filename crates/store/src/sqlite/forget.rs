@@ -11,17 +11,6 @@ use crate::Topic;
 use crate::person_places::{PLACES, PersonSql};
 use crate::upkeep::{Erased, PersonTraces};
 
-/// Whether a user was forgotten, and has not signed in since.
-pub(super) fn is_forgotten(connection: &Connection, user: Snowflake) -> rusqlite::Result<bool> {
-    connection.prepare_cached("SELECT 1 FROM forgotten_users WHERE user_hash = ?1")?.exists([UserHash::of(user).0])
-}
-
-/// A user who signs in wants to be known again.
-pub(super) fn lift(connection: &Connection, user: Snowflake) -> rusqlite::Result<()> {
-    let sql = "DELETE FROM forgotten_users WHERE user_hash = ?1";
-    connection.prepare_cached(sql)?.execute([UserHash::of(user).0]).map(drop)
-}
-
 const SQL: PersonSql = PersonSql { parameter: '?', to_json: "" };
 
 /// What mentions a user outside their account.

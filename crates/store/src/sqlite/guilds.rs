@@ -8,10 +8,12 @@ use super::columns::{
     Column as _, ReadColumn as _, grants, grants_text, integer, is_unreadable, json, roles, unsigned,
 };
 use super::coverage::Coverage;
+use super::database::run;
 use super::writer::ChangedTopics;
-use super::{accounts, subscriptions, team};
+use super::{accounts, subscriptions};
 use crate::Topic;
 use crate::columns::warn_broken;
+use crate::sql::team;
 use crate::totals_change::TotalsChange;
 
 /// What is known about a user, and about the guilds among these that have the bot.
@@ -37,7 +39,7 @@ pub(super) fn person(
         }
     }
     Ok(PersonFacts {
-        team: team::granted(connection, user)?,
+        team: run(team::granted(connection, user))?,
         subscription: subscriptions::of_user(connection, user)?,
         guilds: known,
     })

@@ -7,7 +7,8 @@ use domain::{Time, health, retention};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::columns::{Column as _, ReadColumn as _, integer, readable, unsigned};
-use super::keys;
+use super::database::run;
+use crate::sql::keys;
 
 /// Reads the columns of `feed_instances` and `reported`, from this index on; `None` if there is no row.
 pub(super) fn life(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Life>> {
@@ -22,7 +23,7 @@ pub(super) fn admit(
     instance: &InstanceId,
     now: Time,
 ) -> rusqlite::Result<Option<SenderState>> {
-    if !keys::is_good(connection, &instance.key)? {
+    if !run(keys::is_good(connection, &instance.key))? {
         return Ok(None);
     }
     note_call(connection, instance, now)?;

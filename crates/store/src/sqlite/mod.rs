@@ -2,13 +2,12 @@
 //! The work itself is plain functions over a connection, one file per topic.
 
 mod accounts;
-mod announcements;
-mod audit;
 pub(super) mod backup;
 mod changes;
 mod clean_up;
 mod columns;
 mod coverage;
+mod database;
 mod errors;
 mod feed;
 mod feedback;
@@ -16,9 +15,7 @@ mod file;
 mod forget;
 mod guilds;
 mod health;
-mod history;
 mod instances;
-mod keys;
 mod look;
 pub(super) mod migrations;
 mod place;
@@ -29,7 +26,6 @@ mod sessions;
 mod sign_in;
 mod snapshots;
 mod subscriptions;
-mod team;
 #[cfg(test)]
 mod tests;
 mod totals;
@@ -45,12 +41,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::feed::{Event, FeedState, InstanceId, Lines, Scope};
+use domain::history::announcement::{MaintenanceWindow, Notice};
+use domain::history::update::{NewUpdate, UpdateOutcome};
+use domain::history::{History, Minute, Observation};
 use domain::{
     Change, Health, Heartbeat, PersonFacts, RevocationEnd, Roster, Session, SessionId, Snowflake, Stats, Time,
     TokenHash, User,
 };
+use rusqlite::Connection;
 use telemetry::metrics::StoreMetrics;
 
+use self::database::run;
 use self::file::{FileIdentity, configure_writer, connect, create};
 pub(super) use self::file::{cautions, location};
 pub(super) use self::look::{grants_in_file, is_unreleased, look};
@@ -59,8 +60,11 @@ use self::readers::Readers;
 use self::snapshots::LocalStaging;
 pub use self::vacuum::VacuumNeeds;
 pub(super) use self::vacuum::{vacuum, vacuum_needs};
-use self::writer::Writer;
+use self::writer::{ChangedTopics, Writer};
+use super::history::Recorded;
 use super::schema_version;
+use super::sql::store::history_store;
+use super::sql::{announcements, history, keys, team};
 use super::{
     Account, Admission, BatchOutcome, BlockedUser, BotKey, Claim, CodeHash, Committed, Freshness, GrantSaved, Lease,
     Result, Revocation, Sample, SealedGrant, SnapshotId, Store, StoreError, StoredList, Swept, not_staged,
@@ -117,6 +121,38 @@ impl Sqlite {
         })
     }
 }
+
+/// Runs shared work that changes something. How long it may take matters only on PostgreSQL.
+macro_rules! transact {
+    ($self:ident, $pace:ident, $arguments:expr, |$db:ident, $topics:ident, $names:pat_param| $work:expr) => {{
+        let arguments = $arguments;
+        let work = move |$db: &Connection, $topics: &mut ChangedTopics| {
+            let $names = &arguments;
+            run($work)
+        };
+        $self.writer.write(work).await
+    }};
+}
+
+/// Runs shared work that reads. All its statements see one state.
+macro_rules! read {
+    ($self:ident, $arguments:expr, |$db:ident, $names:pat_param| $work:expr) => {{
+        let arguments = $arguments;
+        let work = move |$db: &Connection| {
+            let $names = &arguments;
+            run($work)
+        };
+        $self.readers.read(work).await
+    }};
+}
+
+macro_rules! read_snapshot {
+    ($($read:tt)*) => {
+        read!($($read)*)
+    };
+}
+
+history_store!(Sqlite);
 
 #[async_trait]
 impl Store for Sqlite {
@@ -237,7 +273,7 @@ impl Store for Sqlite {
     }
 
     async fn team(&self) -> Result<Roster> {
-        self.readers.read(team::roster).await
+        self.readers.read(|connection| run(team::roster(connection))).await
     }
 
     async fn health(&self) -> Result<Health> {
@@ -294,23 +330,23 @@ impl Store for Sqlite {
     }
 
     async fn add_key(&self, key: BotKey, hash: TokenHash) -> Result<()> {
-        self.writer.write(move |connection, topics| keys::add(connection, topics, &key, hash)).await
+        self.writer.write(move |connection, topics| run(keys::add(connection, topics, &key, hash))).await
     }
 
     async fn key(&self, hash: TokenHash) -> Result<Option<BotKey>> {
-        self.readers.read(move |connection| keys::by_hash(connection, hash)).await
+        self.readers.read(move |connection| run(keys::by_hash(connection, hash))).await
     }
 
     async fn keys(&self) -> Result<Vec<BotKey>> {
-        self.readers.read(keys::all).await
+        self.readers.read(|connection| run(keys::all(connection))).await
     }
 
     async fn good_keys(&self) -> Result<Vec<TokenHash>> {
-        self.readers.read(keys::good).await
+        self.readers.read(|connection| run(keys::good(connection))).await
     }
 
     async fn revoke_key(&self, id: String, now: Time) -> Result<bool> {
-        self.writer.write(move |connection, topics| keys::revoke(connection, topics, &id, now)).await
+        self.writer.write(move |connection, topics| run(keys::revoke(connection, topics, &id, now))).await
     }
 
     async fn record_heartbeat(&self, heartbeat: Heartbeat, now: Time) -> Result<()> {

@@ -5,8 +5,10 @@ use domain::{Session, Snowflake, Time, TokenHash, User, retention};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::columns::{Column as _, ReadColumn as _, claim_user, integer, json, readable};
+use super::database::run;
 use super::writer::ChangedTopics;
-use super::{accounts, forget, revocations, sessions};
+use super::{accounts, revocations, sessions};
+use crate::sql::forgotten;
 use crate::{BlockedUser, CodeHash, SealedGrant, Topic};
 
 pub(super) fn claim(connection: &Connection, code: CodeHash, now: Time, until: Time) -> rusqlite::Result<Claim> {
@@ -64,7 +66,7 @@ pub(super) fn save_grant(
         GrantSaved::Blocked => revocations::add(connection, user.id, grant, now)?,
         GrantSaved::Saved => {
             revocations::cancel(connection, user.id)?;
-            forget::lift(connection, user.id)?;
+            run(forgotten::remove(connection, user.id))?;
             accounts::save_profile(connection, user)?;
             accounts::save_grant(connection, user.id, grant)?;
             topics.push(Topic::Id(user.id));

@@ -6,7 +6,13 @@ use domain::{Snowflake, Time};
 use rusqlite::{Connection, params};
 
 use super::columns::{Column as _, ReadColumn as _, integer, unsigned};
+<<<<<<< HEAD
 use super::{Sqlite, audit, forget};
+=======
+use super::database::run;
+use super::{Sqlite, forget, migrations};
+use crate::sql::audit;
+>>>>>>> 38e5f792 (Store: SQL for audit, keys, team, announcements and history is written once, over a small trait)
 use crate::upkeep::{
     AuditBounds, AuditFilter, Erased, GrantKind, HeldGrant, Holdings, MOST_KEYS, PersonTraces, Resealed, Upkeep,
 };
@@ -39,11 +45,11 @@ impl Upkeep for Sqlite {
     }
 
     async fn write_audit(&self, entries: Vec<AuditEntry>, bounds: Option<AuditBounds>) -> Result<()> {
-        self.writer.write(move |connection, _| audit::write(connection, &entries, bounds)).await
+        self.writer.write(move |connection, _| run(audit::write(connection, &entries, bounds))).await
     }
 
     async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditEntry>> {
-        self.readers.read(move |connection| audit::read(connection, &filter)).await
+        self.readers.read(move |connection| run(audit::read(connection, &filter))).await
     }
 }
 

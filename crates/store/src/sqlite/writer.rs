@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tracing::{debug, error, info, warn};
 
 use super::file::FileIdentity;
-use crate::{Freshness, Result, StoreError, Topic, watch};
+use crate::{Freshness, Result, StoreError, watch};
 
 /// How many writes may wait.
 pub(super) const QUEUE: usize = 1024;
@@ -24,8 +24,7 @@ const GROUP: usize = 256;
 /// How often an idle writer checks whether another process has written.
 const WATCH: Duration = Duration::from_millis(250);
 
-/// What a write has changed. It only counts if the write succeeds.
-pub(super) type ChangedTopics = Vec<Topic>;
+pub(super) use crate::sql::ChangedTopics;
 
 /// The connection to the writer's thread.
 pub(super) struct Writer {

@@ -1,0 +1,17 @@
+//! The users who were forgotten, by their hashes.
+
+use domain::Snowflake;
+use domain::forgotten::UserHash;
+
+use super::{Database, Result, values};
+
+/// Whether a user was forgotten, and has not signed in since.
+pub(crate) async fn contains<D: Database>(db: &D, user: Snowflake) -> Result<bool, D> {
+    let sql = "SELECT 1 FROM forgotten_users WHERE user_hash = $1";
+    Ok(db.query_first(sql, &values![UserHash::of(user).0]).await?.is_some())
+}
+
+/// A user who signs in wants to be known again.
+pub(crate) async fn remove<D: Database>(db: &D, user: Snowflake) -> Result<(), D> {
+    db.execute("DELETE FROM forgotten_users WHERE user_hash = $1", &values![UserHash::of(user).0]).await.map(drop)
+}

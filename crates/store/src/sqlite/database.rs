@@ -1,0 +1,89 @@
+//! `SQLite` as a [`Database`] of the shared SQL.
+
+use futures_util::FutureExt;
+use rusqlite::types::{ToSqlOutput, Type, ValueRef};
+use rusqlite::{CachedStatement, Connection, ToSql};
+
+use crate::backup::value::CellValue;
+use crate::columns::json;
+use crate::sql::{Database, Lock, Row, Unreadable, Value, Words};
+
+impl Database for Connection {
+    type Error = rusqlite::Error;
+
+    const WORDS: Words = Words { among: ("IN (SELECT value FROM json_each(", "))"), for_share: "", ordinal: "rowid" };
+
+    async fn execute(&self, sql: &str, values: &[Value<'_>]) -> rusqlite::Result<usize> {
+        bound(self, sql, values)?.raw_execute()
+    }
+
+    async fn query(&self, sql: &str, values: &[Value<'_>]) -> rusqlite::Result<Vec<Row>> {
+        let mut statement = bound(self, sql, values)?;
+        let columns = statement.column_count();
+        let (mut found, mut rows) = (statement.raw_query(), Vec::new());
+        while let Some(row) = found.next()? {
+            let cells = (0..columns).map(|column| row.get_ref(column).map(cell));
+            rows.push(Row(cells.collect::<rusqlite::Result<_>>()?));
+        }
+        Ok(rows)
+    }
+
+    async fn lock(&self, _lock: Lock) -> rusqlite::Result<()> {
+        Ok(())
+    }
+}
+
+/// The outcome of shared work. On `SQLite` it never waits.
+pub(super) fn run<T>(work: impl Future<Output = rusqlite::Result<T>>) -> rusqlite::Result<T> {
+    work.now_or_never().unwrap_or_else(|| {
+        let why = "work on the database waits for something else";
+        Err(rusqlite::Error::ToSqlConversionFailure(why.into()))
+    })
+}
+
+/// The prepared statement with its parameters. Their numbers are in their names, because `SQLite` counts `$2` as the first if it
+/// comes first.
+fn bound<'a>(connection: &'a Connection, sql: &str, values: &[Value<'_>]) -> rusqlite::Result<CachedStatement<'a>> {
+    let mut statement = connection.prepare_cached(sql)?;
+    for index in 1..=statement.parameter_count() {
+        let number = statement.parameter_name(index).and_then(|name| name.get(1..)?.parse::<usize>().ok());
+        let value = number.and_then(|number| values.get(number.checked_sub(1)?));
+        let value = value.ok_or(rusqlite::Error::InvalidParameterCount(values.len(), index))?;
+        statement.raw_bind_parameter(index, value)?;
+    }
+    Ok(statement)
+}
+
+fn cell(value: ValueRef<'_>) -> CellValue {
+    match value {
+        ValueRef::Null => CellValue::Null,
+        ValueRef::Integer(number) => CellValue::Integer(number),
+        ValueRef::Real(number) => CellValue::Real(number),
+        // Damaged text is not text.
+        ValueRef::Text(text) => match str::from_utf8(text) {
+            Ok(text) => CellValue::Text(text.to_owned()),
+            Err(_) => CellValue::Bytes(text.to_vec()),
+        },
+        ValueRef::Blob(bytes) => CellValue::Bytes(bytes.to_vec()),
+    }
+}
+
+impl ToSql for Value<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Integer(number) => ValueRef::Integer(*number),
+            Self::Real(number) => ValueRef::Real(*number),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Bytes(bytes) => ValueRef::Blob(bytes),
+            Self::Boolean(truth) => ValueRef::Integer(i64::from(*truth)),
+            Self::Texts(texts) => return Ok(ToSqlOutput::from(json(texts))),
+        }))
+    }
+}
+
+impl From<Unreadable> for rusqlite::Error {
+    fn from(error: Unreadable) -> Self {
+        Self::FromSqlConversionFailure(error.column, Type::Null, error.into())
+    }
+}
