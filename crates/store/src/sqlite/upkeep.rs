@@ -6,13 +6,9 @@ use domain::{Snowflake, Time};
 use rusqlite::{Connection, params};
 
 use super::columns::{Column as _, ReadColumn as _, integer, unsigned};
-<<<<<<< HEAD
-use super::{Sqlite, audit, forget};
-=======
 use super::database::run;
-use super::{Sqlite, forget, migrations};
+use super::{Sqlite, forget};
 use crate::sql::audit;
->>>>>>> 38e5f792 (Store: SQL for audit, keys, team, announcements and history is written once, over a small trait)
 use crate::upkeep::{
     AuditBounds, AuditFilter, Erased, GrantKind, HeldGrant, Holdings, MOST_KEYS, PersonTraces, Resealed, Upkeep,
 };
