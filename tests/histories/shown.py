@@ -1,9 +1,10 @@
-"""What the service has, read from its SQLite file."""
+"""What the service has, read from its SQLite file. As a program, it prints that as JSON: shown.py DATABASE"""
 
 from __future__ import annotations
 
 import json
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -78,3 +79,7 @@ def let_time_pass(database: Path, milliseconds: int) -> None:
     with closing(sqlite3.connect(database)) as connection, connection:
         connection.execute("UPDATE instances SET reported = reported - ?", (milliseconds,))
         connection.execute("UPDATE feed_instances SET last_used = last_used - ?", (milliseconds,))
+
+
+if __name__ == "__main__":
+    print(json.dumps(shown(Path(sys.argv[1]))))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from .files import Json, Scenario, shard_of
 from .schema import SNAPSHOT
-from .services import Service
+from .service import Service
 
 LATER = "later"
 """The name of the process that `{"service": "taken"}` speaks of."""
@@ -40,7 +40,7 @@ class Replay:
                 self._do(step)
             except Mismatch as mismatch:
                 # The rest would be compared with a service in a different state.
-                yield f"line {number}: {self._service.name} {mismatch}"
+                yield f"line {number}: the service {mismatch}"
                 return
 
     def _do(self, step: Json) -> None:

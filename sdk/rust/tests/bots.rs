@@ -1,7 +1,6 @@
-//! Runs the examples, real bots with real libraries, on a fake Discord with the reference service.
+//! Runs the examples, real bots with real libraries, on a fake Discord, with the real service behind a proxy that cuts connections.
 //!
-//! `FAKE_DISCORD_PYTHON` names an interpreter that has the fake Discord's dependencies. With `BOT_COMPANION`, a binary of the
-//! service, a bot reports to the real one, too.
+//! `BOT_COMPANION` names a binary of the service, and `FAKE_DISCORD_PYTHON` an interpreter that has the fake Discord's dependencies.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, unreachable_pub, reason = "a test")]
 #![cfg(unix)]
@@ -10,6 +9,8 @@
 mod http;
 #[path = "bots_harness/processes.rs"]
 mod processes;
+#[path = "bots_harness/proxy.rs"]
+mod proxy;
 
 use processes::{Discord, Service, example, start_bot, wait_for};
 use serde_json::{Value, json};
@@ -57,13 +58,12 @@ fn guilds_staff_and_shards_arrive(name: &str) {
     assert_eq!(data["guilds"][HARBOUR]["setup"], true);
     assert_eq!(data["guilds"][HARBOUR]["grants"], json!({"50": ["MOD"]}));
     wait_for("the bot says so", || bot.output().contains("as lantern: 2 guilds, 2 shards"));
-    service.await_data("the shards' latencies", |data| {
-        let heartbeat =
-            data["heartbeats"].as_object().and_then(|beats| beats.values().next()).cloned().unwrap_or_default();
-        let shards = heartbeat["shards"].as_array().cloned().unwrap_or_default();
+    wait_for("the shards' latencies", || {
+        let status = service.status();
+        let shards = status["health"]["bot"]["shards"].as_object().cloned().unwrap_or_default();
         shards.len() == 2
-            && shards.iter().all(|shard| shard["latency"].is_number())
-            && heartbeat["memory"].as_u64() > Some(0)
+            && shards.values().all(|shard| shard["latency"].is_number())
+            && status["resources"]["memory"].as_f64() > Some(0.0)
     });
 }
 
@@ -112,8 +112,7 @@ fn members_that_cannot_be_listed_stay(name: &str) {
     // Of many guilds that fail, the first is named; which one that is depends on the shards.
     wait_for("the bot says so", || bot.output().contains("cannot be listed"));
     service.await_data("the guild arrives", |data| data["guilds"][HARBOUR]["name"] == "Harbour");
-    let requests = service.requests().to_string();
-    assert!(!requests.contains(r#""20""#), "no staff was sent: {requests}");
+    assert_eq!(*staff(&service.data()), json!({}), "no staff was sent");
     discord.clear_faults();
     service.await_data("the staff arrives", |data| *staff(data) == json!({"20": ["50"]}));
 }
@@ -150,11 +149,11 @@ fn a_limited_listing_is_completed(name: &str) {
 
 fn the_service_may_go_away(name: &str) {
     let (discord, service, bot) = start(name);
-    service.fault(&json!({"kind": "away", "times": 0, "path": "/bot"}));
+    service.cut_off(" /bot/");
     discord.emit("GUILD_UPDATE", &json!({"id": HARBOUR, "name": "Harbour City"}));
     wait_for("the bot notices", || bot.output().contains("the service cannot be reached"));
     service.forget();
-    service.clear_faults();
+    service.reconnect();
     service.await_data("everything arrives again", |data| {
         data["guilds"][HARBOUR]["name"] == "Harbour City" && data["guilds"][VALLEY]["name"] == "Valley"
     });
@@ -164,10 +163,10 @@ fn the_service_may_go_away(name: &str) {
 
 fn sigterm_sends_what_waits(name: &str) {
     let (discord, service, mut bot) = start(name);
-    service.fault(&json!({"kind": "away", "times": 0, "path": "/bot/events"}));
+    service.cut_off(" /bot/events");
     discord.emit("GUILD_UPDATE", &json!({"id": HARBOUR, "name": "Harbour City"}));
     wait_for("the change waits for a retry", || bot.output().contains("the service cannot be reached"));
-    service.clear_faults();
+    service.reconnect();
     bot.terminate();
     let status = bot.await_end();
     assert!(status.success(), "{status}: {}", bot.output());
@@ -189,20 +188,6 @@ fn the_bot_does_not_start_without_configuration(name: &str) {
     assert!(!text.contains("secret"), "{text}");
 }
 
-fn the_real_service_accepts_it(name: &str) {
-    let folder = std::env::temp_dir().join(format!("bot-companion-feed-{name}-{}", std::process::id()));
-    let Some(service) = Service::start_real(&folder) else { return };
-    let discord = Discord::start(&world());
-    let _bot = start_bot(name, &discord, &service);
-    wait_for("both shards are there", || {
-        let state = http::request("GET", &format!("{}/bot/state", service.url), Some(&service.key), None);
-        let shards = state["data"]["shards"].as_array().cloned().unwrap_or_default();
-        shards.iter().filter(|shard| shard["shard_count"] == 2 && shard["guilds"] == 1).count() == 2
-    });
-    drop(service);
-    std::fs::remove_dir_all(folder).unwrap();
-}
-
 macro_rules! with_each_library {
     ($($test:ident)*) => {
         mod serenity { $(#[test] fn $test() { super::$test("serenity"); })* }
@@ -221,5 +206,4 @@ with_each_library! {
     the_service_may_go_away
     sigterm_sends_what_waits
     the_bot_does_not_start_without_configuration
-    the_real_service_accepts_it
 }

@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::http::request;
+use super::proxy::Proxy;
 
 /// Only a failing test waits this long.
 const LONGEST: Duration = Duration::from_mins(5);
@@ -50,7 +52,6 @@ impl Process {
         found.unwrap()
     }
 
-    #[cfg(unix)]
     pub fn terminate(&self) {
         // The shell's own `kill`, because a small system has no program of that name.
         let kill = Command::new("sh").args(["-c", "kill -TERM \"$0\""]).arg(self.child.id().to_string()).status();
@@ -146,74 +147,124 @@ impl Discord {
     }
 }
 
-/// The reference service.
+/// The real service with an empty store, behind a proxy that can cut it off.
 pub struct Service {
-    _process: Process,
-    pub url: String,
-    pub key: String,
+    folder: PathBuf,
+    binary: PathBuf,
+    key: String,
+    process: Mutex<Option<Process>>,
+    proxy: Proxy,
 }
 
 impl Service {
     pub fn start() -> Self {
-        let mut process = Process::start(python().current_dir(folder("../conformance")).args([
-            "-m",
-            "reference_service",
-            "--port",
-            "0",
-        ]));
-        let said: Value = process.await_line(|line| serde_json::from_str(line).ok());
-        let text = |name: &str| said[name].as_str().unwrap().to_owned();
-        Self { _process: process, url: text("url"), key: text("key") }
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("bot-companion-bots-{}-{number}", std::process::id()));
+        let binary = std::env::var_os("BOT_COMPANION").expect("BOT_COMPANION names a binary of the service").into();
+        std::fs::create_dir_all(&folder).unwrap();
+        let this = Self { folder, binary, key: String::new(), process: Mutex::default(), proxy: Proxy::start() };
+        let config = format!(
+            r#"store.url = "sqlite:{}"
+                idp.base_url = "http://127.0.0.1:9"
+                idp.client_id = "bots"
+                idp.client_secret = "a-secret-of-nobody"
+                idp.redirect_uri = "https://dashboard.example/callback"
+                http.allowed_origins = ["https://dashboard.example"]
+                admin.listen = "127.0.0.1:0"
+                log.filter = "warn,bot_companion=info""#,
+            this.database().display()
+        );
+        std::fs::write(this.config(), config).unwrap();
+        this.set_mode(0o600);
+        let key = this.command(&["key", "create", "--label", "bots", "--json"]).output().unwrap();
+        let key: Value = serde_json::from_slice(&key.stdout).unwrap_or_else(|_| panic!("{key:?}"));
+        let this = Self { key: key["key"].as_str().unwrap().to_owned(), ..this };
+        std::fs::copy(this.database(), this.folder.join("empty.db")).unwrap();
+        this.run();
+        this
     }
 
-    /// The real one, if the environment names a binary.
-    pub fn start_real(data: &std::path::Path) -> Option<Self> {
-        let binary = std::env::var("BOT_COMPANION").ok()?;
-        let mut dev = Command::new(binary);
-        let mut process =
-            Process::start(dev.args(["dev", "--json", "--no-limits", "--listen", "127.0.0.1:0", "--data"]).arg(data));
-        let said: Value = process.await_line(|line| serde_json::from_str(line).ok());
-        let text = |name: &str| said[name].as_str().unwrap().to_owned();
-        Some(Self { _process: process, url: text("service"), key: text("bot_key") })
+    fn database(&self) -> PathBuf {
+        self.folder.join("companion.db")
     }
 
-    /// Its data.
+    fn config(&self) -> PathBuf {
+        self.folder.join("companion.toml")
+    }
+
+    fn set_mode(&self, mode: u32) {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(self.config(), std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.env_remove("COMPANION_URL").env_remove("COMPANION_BOT_KEY");
+        command.args(arguments).arg("--config").arg(self.config());
+        command
+    }
+
+    fn run(&self) {
+        let mut process = Process::start(&mut self.command(&["serve", "--listen", "127.0.0.1:0"]));
+        let address = process.await_line(|line| {
+            let (_, rest) = line.split_once("listening on http://")?;
+            rest.split_once('/')?.0.parse().ok()
+        });
+        self.proxy.aim(address);
+        *self.process.lock().unwrap() = Some(process);
+    }
+
+    /// What it has of guilds.
     pub fn data(&self) -> Value {
-        request("GET", &format!("{}/control/data", self.url), None, None)
+        let shown = folder("../../tests/histories/shown.py");
+        let output = python().arg(shown).arg(self.database()).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
     }
 
-    pub fn requests(&self) -> Value {
-        request("GET", &format!("{}/control/requests", self.url), None, None)
+    /// What `GET /` says of the bot.
+    pub fn status(&self) -> Value {
+        request("GET", &format!("{}/", self.proxy.url), None, None)["data"].take()
     }
 
-    pub fn fault(&self, fault: &Value) {
-        request("POST", &format!("{}/control/faults", self.url), None, Some(fault));
+    /// Nothing reaches it whose head contains this.
+    pub fn cut_off(&self, requests: &'static str) {
+        self.proxy.refuse(requests);
     }
 
-    pub fn clear_faults(&self) {
-        request("DELETE", &format!("{}/control/faults", self.url), None, None);
+    pub fn reconnect(&self) {
+        self.proxy.heal();
     }
 
+    /// Loses all its data, and starts again.
     pub fn forget(&self) {
-        request("POST", &format!("{}/control/forget", self.url), None, None);
+        // Dropping it kills it.
+        self.process.lock().unwrap().take();
+        for suffix in ["-wal", "-shm"] {
+            let _ = std::fs::remove_file(self.folder.join(format!("companion.db{suffix}")));
+        }
+        std::fs::copy(self.folder.join("empty.db"), self.database()).unwrap();
+        self.run();
     }
 
     /// Waits until its data fulfils the condition.
     pub fn await_data(&self, what: &str, is_so: impl Fn(&Value) -> bool) {
         let mut last = Value::Null;
-        let started = Instant::now();
-        loop {
+        wait_for(what, || {
             let data = self.data();
-            if is_so(&data) {
-                return;
-            }
             if data["guilds"] != last["guilds"] {
                 println!("{what}: {}", data["guilds"]);
             }
             last = data;
-            assert!(started.elapsed() < LONGEST, "{what}: it did not happen");
-            thread::sleep(Duration::from_millis(50));
-        }
+            is_so(&last)
+        });
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.process.lock().unwrap().take();
+        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -234,7 +285,7 @@ pub fn start_bot(name: &str, discord: &Discord, service: &Service) -> Process {
         example(name)
             .env("DISCORD_TOKEN", text("token"))
             .env("DISCORD_PROXY", text("url"))
-            .env("COMPANION_URL", &service.url)
+            .env("COMPANION_URL", &service.proxy.url)
             .env("COMPANION_BOT_KEY", &service.key)
             .env("MODERATOR_ROLE", "50")
             .env("RUST_LOG", "info,bot_companion_feed=debug"),
