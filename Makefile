@@ -17,7 +17,7 @@ SYSTEM := openapi metrics systemd manifests fake-discord conformance launcher co
 CLUSTER := cluster proxies certificates alerts
 TEST_ALL := test-docs test-licenses test-scripts $(SYSTEM:%=test-%) $(CLUSTER:%=test-%) test-fuzz test-faults test-instructions
 
-.PHONY: help run build check test test-all $(TEST) $(TEST_ALL) test-versions debug-build screenshots fuzz-api kill-feed cluster-faults rolling-restart rolling-upgrade failover revocations faults bench bench-quick openapi site-client dist test-dist needs clean
+.PHONY: help run build check test test-all $(TEST) $(TEST_ALL) test-versions debug-build screenshots fuzz-api cluster-faults rolling-restart rolling-upgrade failover revocations faults bench bench-quick openapi site-client dist test-dist needs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -96,9 +96,6 @@ screenshots: needs ## take screenshots of every page of the site, at both widths
 
 fuzz-api: needs ## send 20,000 generated requests to a running service and check the answers against its OpenAPI document
 	tests/system/fuzz-api
-
-kill-feed: needs ## kill the service 200 times during a feed and check that nothing is lost or half-applied
-	tests/system/kill-feed
 
 cluster-faults: needs ## kill a replica, stop, silence and cut off the database under load, and check that the promises hold
 	tests/system/cluster/run cluster_faults

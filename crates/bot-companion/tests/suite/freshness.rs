@@ -3,16 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use domain::health::Heartbeat;
-use domain::{Change, Guild, Permission, User};
-use provider::idp::Endpoint;
+use domain::{Change, Guild, User};
 use sandbox::people::{MEMBER, MODERATOR};
 use serde_json::json;
 
-use crate::harness::{
-    Client, START, TestApp, feedback, grants, guild, id, instance, listed, names, staff, subscription, team,
-    team_member, true_keys,
-};
+use crate::harness::{Client, TestApp, feedback, guild, id, listed, names, subscription, team, team_member};
 
 /// Two people who share guilds 1, 2 and 3; `member` owns the first two.
 struct Warm {
@@ -53,122 +48,6 @@ impl Warm {
     }
 }
 
-/// What a person sees: names with roles and granted permissions.
-async fn seen(client: &Client) -> Vec<String> {
-    let guilds = client.guilds().await;
-    let entry = |entry: &serde_json::Value| {
-        let role = entry.get("role").map_or("-", |role| role.as_str().unwrap());
-        let keys = true_keys(entry);
-        let keys: Vec<_> = keys.into_iter().filter(|key| role != "Owner" || key.contains("PLUS")).collect();
-        format!("{} {role} {}", entry["name"].as_str().unwrap(), keys.join(" ")).trim_end().to_owned()
-    };
-    guilds.iter().map(entry).collect()
-}
-
-#[tokio::test]
-async fn a_guild_changes_for_everyone_in_it() {
-    let warm = Warm::start().await;
-    warm.says([Change::Guild(Guild { members: 11, setup: true, ..guild(3, "new name", MODERATOR) })]).await;
-    assert_eq!(seen(&warm.member).await, ["one Owner", "two Owner", "new name - SETUP"]);
-    assert_eq!(seen(&warm.moderator).await, ["new name Owner", "one -", "two -"]);
-    assert_eq!(warm.member.guilds().await[2]["members"], 11);
-}
-
-#[tokio::test]
-async fn a_guild_goes_and_comes_back() {
-    let warm = Warm::start().await;
-    warm.says([Change::GuildGone(id(2))]).await;
-    assert_eq!(seen(&warm.member).await, ["one Owner", "three -"]);
-    assert_eq!(seen(&warm.moderator).await, ["one -", "three -"]);
-    warm.says([Change::Guild(guild(2, "two", MEMBER))]).await;
-    assert_eq!(seen(&warm.member).await, ["one Owner", "two Owner", "three -"]);
-    assert_eq!(seen(&warm.moderator).await, ["one -", "three -", "two -"]);
-    assert_eq!(warm.app.sandbox.calls(Endpoint::Guilds), 2, "the provider was not asked again");
-}
-
-#[tokio::test]
-async fn a_guild_that_comes_back_has_forgotten_its_staff() {
-    let warm = Warm::start().await;
-    let staffed = Guild {
-        grants: Some(grants(&[(500, &[Permission::Mod])])),
-        staff: Some(staff(&[(MODERATOR, &[500])])),
-        ..guild(2, "two", MEMBER)
-    };
-    warm.says([Change::Guild(staffed)]).await;
-    assert_eq!(seen(&warm.moderator).await, ["two Moderator MOD", "one -", "three -"]);
-    warm.says([
-        Change::GuildGone(id(2)),
-        Change::Guild(Guild { grants: None, staff: None, ..guild(2, "two", MEMBER) }),
-    ])
-    .await;
-    assert_eq!(seen(&warm.moderator).await, ["one -", "three -", "two -"]);
-}
-
-#[tokio::test]
-async fn a_member_gains_and_loses_roles() {
-    let warm = Warm::start().await;
-    let mapped = grants(&[(500, &[Permission::Mod]), (501, &[Permission::ErlcAdmin])]);
-    warm.says([Change::Guild(Guild { grants: Some(mapped), ..guild(3, "three", 7) })]).await;
-    assert_eq!(seen(&warm.moderator).await, ["one -", "three -", "two -"]);
-    let roles = |roles: &[u64]| Change::Member {
-        guild: id(3),
-        user: id(MODERATOR),
-        roles: roles.iter().copied().map(id).collect(),
-    };
-    for (given, expected) in [
-        (&[500][..], "three Moderator MOD"),
-        (&[500, 501, 502], "three Administrator ERLC_STAFF ERLC_ADMIN MOD"),
-        (&[501], "three Administrator ERLC_STAFF ERLC_ADMIN"),
-    ] {
-        warm.says([roles(given)]).await;
-        assert_eq!(seen(&warm.moderator).await, [expected, "one -", "two -"]);
-    }
-    warm.says([roles(&[502])]).await;
-    assert_eq!(seen(&warm.moderator).await, ["one -", "three -", "two -"]);
-    assert_eq!(seen(&warm.member).await, ["one Owner", "two Owner", "three -"], "nobody else was meant");
-}
-
-#[tokio::test]
-async fn a_guild_changes_the_grants_of_its_roles() {
-    let warm = Warm::start().await;
-    let mapped =
-        |key: Permission| Guild { grants: Some(grants(&[(500, &[key])])), staff: None, ..guild(3, "three", 7) };
-    let member = Change::Member { guild: id(3), user: id(MODERATOR), roles: vec![id(500)] };
-    warm.says([Change::Guild(mapped(Permission::Mod)), member]).await;
-    assert_eq!(seen(&warm.moderator).await[0], "three Moderator MOD");
-    warm.says([Change::Guild(mapped(Permission::ErlcStaff))]).await;
-    assert_eq!(seen(&warm.moderator).await[0], "three Moderator ERLC_STAFF");
-    let kept = Guild { grants: None, staff: None, ..guild(3, "renamed", 7) };
-    warm.says([Change::Guild(kept)]).await;
-    assert_eq!(seen(&warm.moderator).await[0], "renamed Moderator ERLC_STAFF", "what is left out stays");
-}
-
-#[tokio::test]
-async fn a_member_leaves() {
-    let warm = Warm::start().await;
-    warm.says([Change::MemberGone { guild: id(3), user: id(MODERATOR) }]).await;
-    assert_eq!(seen(&warm.moderator).await, ["one -", "two -"]);
-    assert_eq!(seen(&warm.member).await.len(), 3, "the others stay");
-}
-
-#[tokio::test]
-async fn a_subscription_moves_from_one_guild_to_another() {
-    let warm = Warm::start().await;
-    let plus = |guilds: &[u64]| Change::Subscription(subscription(MEMBER, guilds, None));
-    warm.says([plus(&[1])]).await;
-    let (guild_plus, member_plus) = ("SERVICE_PLUS_GUILD", "SERVICE_PLUS_MEMBER");
-    let one = [format!("one Owner {guild_plus} {member_plus}"), format!("two Owner {member_plus}")];
-    assert_eq!(seen(&warm.member).await[..2], one);
-    assert_eq!(seen(&warm.moderator).await, [&format!("one - {guild_plus}"), "three -", "two -"]);
-    warm.says([plus(&[2])]).await;
-    let two = [format!("one Owner {member_plus}"), format!("two Owner {guild_plus} {member_plus}")];
-    assert_eq!(seen(&warm.member).await[..2], two);
-    assert_eq!(seen(&warm.moderator).await, ["one -", "three -", &format!("two - {guild_plus}")]);
-    warm.says([Change::SubscriptionGone(id(MEMBER))]).await;
-    assert_eq!(seen(&warm.member).await[..2], ["one Owner", "two Owner"]);
-    assert_eq!(seen(&warm.moderator).await, ["one -", "three -", "two -"]);
-}
-
 #[tokio::test]
 async fn a_subscription_changes_for_those_who_do_not_own_it() {
     let warm = Warm::start().await;
@@ -179,45 +58,6 @@ async fn a_subscription_changes_for_those_who_do_not_own_it() {
     assert_eq!(record().await["guilds"], json!(["1", "51"]), "the guilds that nobody here is in show too");
     warm.says([Change::SubscriptionGone(id(9))]).await;
     assert_eq!(record().await, json!({"userid": "", "guilds": [], "slots": 0}));
-}
-
-#[tokio::test]
-async fn the_roster_grants_and_takes_keys() {
-    let warm = Warm::start().await;
-    let roster = |keys: &[Permission], other: &[Permission]| {
-        team(vec![team_member(MEMBER, "Pip", "a", 1, keys), team_member(MODERATOR, "Sam", "a", 2, other)])
-    };
-    warm.says([roster(&[Permission::Support], &[])]).await;
-    assert_eq!(seen(&warm.member).await[2], "three - SUPPORT");
-    assert_eq!(seen(&warm.moderator).await[0], "one -");
-    warm.says([roster(&[], &[Permission::Executive])]).await;
-    assert_eq!(seen(&warm.member).await[2], "three -");
-    assert_eq!(seen(&warm.moderator).await[0], "one - EXECUTIVE MANAGEMENT");
-    warm.says([team(vec![])]).await;
-    assert_eq!(seen(&warm.moderator).await[0], "one -", "who is off the roster has no keys");
-    assert_eq!(warm.app.anon().get("/team").await.data(), json!([]));
-}
-
-#[tokio::test]
-async fn feedback_comes_changes_and_goes() {
-    let warm = Warm::start().await;
-    let texts = async || {
-        let shown = warm.app.anon().get("/feedback").await.data();
-        let mut texts: Vec<_> =
-            shown.as_array().unwrap().iter().map(|entry| entry["feedback"].as_str().unwrap().to_owned()).collect();
-        texts.sort();
-        texts
-    };
-    warm.says([Change::Feedback(feedback("a", 5)), Change::Feedback(feedback("b", 4))]).await;
-    assert_eq!(texts().await, ["a says 5", "b says 4"]);
-    warm.says([Change::Feedback(feedback("a", 4))]).await;
-    assert_eq!(texts().await, ["a says 4", "b says 4"]);
-    warm.says([Change::Feedback(feedback("b", 3))]).await;
-    assert_eq!(texts().await, ["a says 4"]);
-    warm.says([Change::Feedback(feedback("b", 5)), Change::FeedbackGone("a".to_owned())]).await;
-    assert_eq!(texts().await, ["b says 5"]);
-    warm.says([Change::FeedbackGone("b".to_owned()), Change::FeedbackGone("never".to_owned())]).await;
-    assert_eq!(texts().await, Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -238,33 +78,6 @@ async fn a_profile_changes_wherever_it_shows() {
     });
     assert_eq!(entry["submitter"], submitter);
     assert_eq!(anyone.get("/team").await.data()[0]["username"], "renamed");
-}
-
-#[tokio::test]
-async fn a_heartbeat_shows_at_once() {
-    let warm = Warm::start().await;
-    for memory in [1_000_000, 2_000_000] {
-        warm.warmed().await;
-        let heartbeat = Heartbeat {
-            instance: instance("a"),
-            started_at: START,
-            memory,
-            shard_count: 1,
-            shards: Vec::new(),
-            leaving: false,
-        };
-        warm.app.app.store.record_heartbeat(heartbeat, START).await.unwrap();
-        let shown = warm.app.anon().get("/").await.data();
-        assert_eq!(shown["resources"]["memory"], json!(memory / 1_000_000).as_f64().unwrap());
-    }
-}
-
-#[tokio::test]
-async fn of_several_changes_in_one_step_the_last_word_counts() {
-    let warm = Warm::start().await;
-    let last = Change::Guild(guild(1, "last word", MEMBER));
-    warm.says([Change::Guild(guild(1, "x", MEMBER)), Change::GuildGone(id(1)), last]).await;
-    assert_eq!(seen(&warm.member).await, ["last word Owner", "two Owner", "three -"]);
 }
 
 #[tokio::test]

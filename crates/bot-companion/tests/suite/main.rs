@@ -45,7 +45,6 @@ mod hosts;
 mod http_protocol;
 mod init;
 mod key_change;
-mod kill_feed;
 mod limits;
 mod live;
 mod live_check;

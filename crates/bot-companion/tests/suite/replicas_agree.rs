@@ -88,21 +88,6 @@ async fn a_session_that_ends_on_one_is_refused_on_all() {
 }
 
 #[tokio::test]
-async fn one_session_of_several_ends_on_all_and_the_others_stay() {
-    let apps = three().await;
-    let (one, other) = (apps[0].user("owner").await, apps[1].user("owner").await);
-    let (ones, others) = (everywhere(&apps, &one).await, everywhere(&apps, &other).await);
-    let sessions = other.get("/sessions").await.data();
-    let ending = sessions.as_array().unwrap().iter().find(|session| session["current"] == false).unwrap();
-    let path = format!("/sessions/{}", ending["id"].as_str().unwrap());
-    assert_eq!(apps[2].anon().with_token(other.token()).delete(&path).send().await.status, 200);
-    refused(&ones).await;
-    for user in &others {
-        assert_eq!(user.get("/guilds").await.status, 200);
-    }
-}
-
-#[tokio::test]
 async fn a_user_who_is_blocked_on_one_is_out_on_all() {
     let apps = three().await;
     let users = everywhere(&apps, &apps[0].user("owner").await).await;
@@ -172,50 +157,4 @@ async fn what_the_bot_tells_one_shows_on_all() {
             .await;
         }
     }
-}
-
-#[tokio::test]
-async fn a_snapshot_sent_to_one_shows_on_all() {
-    let apps = three().await;
-    let bot = apps[0].bot("a").await;
-    apps[0].sandbox.edit("member", |person| person.guilds = vec![listed(GUILD, 0)]);
-    let users = everywhere(&apps, &apps[0].user("member").await).await;
-    for (sequence, app) in (1..).zip(&apps) {
-        let name = format!("snapshot {sequence}");
-        sends_guilds(&bot.at(app), sequence, &name).await;
-        for user in &users {
-            eventually("the guild", async || names(&user.guilds().await) == [&name]).await;
-        }
-    }
-}
-
-#[tokio::test]
-async fn the_feeds_numbering_is_one_whichever_replica_a_batch_reaches() {
-    let apps = three().await;
-    let bot = apps[0].bot("a").await;
-    let bots = [0, 1, 2].map(|index: usize| bot.at(&apps[index]));
-    let events = |numbers: std::ops::Range<u64>| -> Vec<Value> {
-        numbers.map(|number| renamed(&format!("event {number}"))).collect()
-    };
-    sends_guilds(&bots[0], 1, "before").await;
-    // From one to the next, two events each.
-    for (first, bot) in (1..).step_by(2).zip(bots.iter().cycle()).take(9) {
-        let answer = bot.events(first, &events(first..first + 2)).await;
-        assert_eq!(answer.data(), json!({"applied": 2, "ignored": 0, "next": first + 2}), "{}", answer.text());
-    }
-    // A repeat, as after a lost answer, and one that overlaps.
-    assert_eq!(bots[1].events(17, &events(17..19)).await.data(), json!({"applied": 0, "ignored": 2, "next": 19}));
-    assert_eq!(bots[2].events(18, &events(18..20)).await.data(), json!({"applied": 1, "ignored": 1, "next": 20}));
-    // A gap is a gap on all of them, until everything was sent again.
-    for bot in &bots {
-        bot.events(21, &events(21..22)).await.refused(409, "resync_required");
-    }
-    sends_guilds(&bots[2], 30, "anew").await;
-    assert_eq!(bots[0].events(30, &events(30..31)).await.data(), json!({"applied": 1, "ignored": 0, "next": 31}));
-    // What all of them receive at the same time is applied once.
-    let batch = events(31..35);
-    let [one, two, three] = &bots;
-    let answers = tokio::join!(one.events(31, &batch), two.events(31, &batch), three.events(31, &batch));
-    let applied = [answers.0, answers.1, answers.2].map(|answer| answer.data()["applied"].as_u64().unwrap());
-    assert_eq!(applied.iter().sum::<u64>(), 4, "{applied:?}");
 }

@@ -2,23 +2,14 @@
 
 use std::time::Duration;
 
-use domain::{Session, SessionId, TokenKind, User, token};
 use provider::idp::Endpoint;
-use runtime::random::secret_bytes;
-use sandbox::people::{MEMBER, OWNER};
+use sandbox::people::OWNER;
 use serde_json::{Value, json};
-use store::{Claim, CodeHash};
 
 use crate::harness::{Client, START, TestApp, id};
 
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
-const MOMENT: Duration = Duration::from_millis(1);
-
-/// This many days, minus a moment.
-fn almost(days: u32) -> Duration {
-    (days * DAY).saturating_sub(MOMENT)
-}
 
 /// Someone who signs in with a browser of this name.
 async fn user_with(app: &TestApp, person: &str, agent: impl AsRef<[u8]>) -> Client {
@@ -71,25 +62,6 @@ async fn a_user_sees_their_own_sessions_newest_first_and_no_secret_in_them() {
     let longest = answer.text().split(|letter: char| !letter.is_ascii_alphanumeric()).map(str::len).max();
     assert!(longest.unwrap() < 32, "nothing as long as a hash: {}", answer.text());
     assert_eq!(own_id(&desk).await, shown[0]["id"]);
-}
-
-#[tokio::test]
-async fn a_user_agent_is_cut_to_256_bytes_between_characters() {
-    let app = TestApp::start().await;
-    let (a255, a256) = ("a".repeat(255), "a".repeat(256));
-    let table = [
-        (a256.clone().into_bytes(), a256.clone()),
-        (format!("{a256}b").into_bytes(), a256),
-        (format!("{a255}é").into_bytes(), a255),
-        ("🎩".repeat(100).into_bytes(), "🎩".repeat(64)),
-        (b"odd\xff".to_vec(), "odd\u{fffd}".to_owned()),
-    ];
-    for (sent, kept) in table {
-        let user = user_with(&app, "owner", sent).await;
-        assert_eq!(sessions(&user).await[0]["user_agent"], kept);
-    }
-    let silent = app.user("member").await;
-    assert_eq!(sessions(&silent).await[0]["user_agent"], "");
 }
 
 #[tokio::test]
@@ -156,36 +128,6 @@ async fn a_user_signs_out_everywhere() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_not_used_for_seven_days_ends() {
-    let app = TestApp::start().await;
-    let (used, unused) = (app.user("owner").await, app.user("owner").await);
-    app.clock.advance(almost(7));
-    assert!(is_alive(&used).await, "and its week begins again");
-    app.clock.advance(MOMENT);
-    assert!(!is_alive(&unused).await);
-    assert_eq!(sessions(&used).await.len(), 1, "what has ended is not listed, swept or not");
-    app.clock.advance(almost(7));
-    assert!(is_alive(&used).await);
-    app.clock.advance(7 * DAY);
-    assert!(!is_alive(&used).await);
-}
-
-#[tokio::test]
-async fn use_does_not_carry_a_session_over_its_thirtieth_day() {
-    let app = TestApp::start().await;
-    let user = app.user("owner").await;
-    for _ in 0..29 {
-        app.clock.advance(DAY);
-        assert!(is_alive(&user).await);
-    }
-    app.clock.advance(almost(1));
-    assert!(is_alive(&user).await);
-    app.clock.advance(MOMENT);
-    assert!(!is_alive(&user).await);
-    user.get("/guilds").await.refused(401, "token_invalid");
-}
-
-#[tokio::test]
 async fn an_answer_from_memory_counts_as_a_use_and_ends_with_the_session() {
     let app = TestApp::builder()
         .set("[guilds]\nfresh = \"1d\"\nstale_while_revalidate = \"1d\"\nmax_stale = \"7d\"")
@@ -235,15 +177,6 @@ async fn sessions_and_their_last_use_survive_a_restart() {
 }
 
 #[tokio::test]
-async fn an_ended_session_stays_ended_after_a_restart() {
-    let app = TestApp::start().await;
-    let ended = app.user("owner").await.token().to_owned();
-    assert_eq!(app.anon().with_token(&ended).delete("/auth").send().await.status, 200);
-    let app = app.restarted(&[]).await;
-    assert!(!is_alive(&app.anon().with_token(&ended)).await);
-}
-
-#[tokio::test]
 async fn what_has_expired_is_swept_and_its_grant_given_back() {
     let app = TestApp::start().await;
     let (idle, used) = (app.user("owner").await, [app.user("member").await, app.user("manager").await]);
@@ -265,20 +198,6 @@ async fn what_has_expired_is_swept_and_its_grant_given_back() {
     assert_eq!(app.app.accounts.sweep().await.unwrap(), 2, "those that are 30 days old, though in use");
     app.revoked(3).await;
     assert_eq!(app.app.accounts.sweep().await.unwrap(), 0);
-}
-
-#[tokio::test]
-async fn a_sweep_leaves_the_grant_of_a_user_who_has_another_session() {
-    let app = TestApp::start().await;
-    let old = app.user("owner").await;
-    app.clock.advance(4 * DAY);
-    let young = app.user("owner").await;
-    app.clock.advance(4 * DAY);
-    assert_eq!(app.app.accounts.sweep().await.unwrap(), 1);
-    assert!(!is_alive(&old).await);
-    assert_eq!(young.get("/guilds").await.status, 200);
-    assert_eq!(young.delete("/auth").send().await.status, 200);
-    app.revoked(1).await;
 }
 
 #[tokio::test]
@@ -348,44 +267,6 @@ async fn of_many_who_sign_in_at_once_no_more_stay_than_may() {
     assert!(answers.iter().all(|answer| answer.status == 200));
     let stored = app.app.store.sessions_of(id(OWNER)).await.unwrap();
     assert_eq!(stored.len(), 3);
-}
-
-#[tokio::test]
-async fn a_sweep_goes_on_until_nothing_is_left_to_do() {
-    let app = TestApp::start().await;
-    let code = |number: u16| {
-        let mut hash = [7; 32];
-        hash[..2].copy_from_slice(&number.to_be_bytes());
-        CodeHash(hash)
-    };
-    for number in 0..1200 {
-        app.app.store.claim_code(code(number), START, START.after(Duration::from_secs(1))).await.unwrap();
-    }
-    app.clock.advance(Duration::from_hours(1));
-    app.app.accounts.sweep().await.unwrap();
-    for number in [0, 499, 500, 1199] {
-        let now = app.clock.now();
-        let claim = app.app.store.claim_code(code(number), now, now).await.unwrap();
-        assert_eq!(claim, Claim::Mine, "the claim {number} of an hour ago is forgotten");
-    }
-}
-
-#[tokio::test]
-async fn a_sweep_ends_all_sessions_of_users_who_have_many() {
-    let app = TestApp::start().await;
-    for number in 0..1200_u32 {
-        let owner = if number % 2 == 0 { OWNER } else { MEMBER };
-        let name = format!("u{}", number % 2);
-        let user = User { username: name.clone(), name, id: id(owner), avatar: "https://a.example/a".into() };
-        let session = SessionId::parse(&format!("{number:016}")).unwrap();
-        let session = Session { id: session, user: user.id, created: START, last_seen: START, agent: String::new() };
-        let token = token::hash_of(&token::generate(TokenKind::Session, secret_bytes));
-        app.app.store.open_session(user, token, session, 1000).await.unwrap();
-    }
-    app.clock.advance(31 * DAY);
-    // The service's own round may have begun.
-    app.app.accounts.sweep().await.unwrap();
-    assert_eq!(app.folder.count("sessions").await, 0);
 }
 
 #[tokio::test]

@@ -1,13 +1,11 @@
 //! `GET /stats`: the totals, as the bot changes them.
 
 use domain::Change;
-use domain::feed::{self, InstanceId, Lines, Scope, ShardKey, SnapshotLine};
 use reqwest::Method;
 use sandbox::people::OWNER;
 use serde_json::{Value, json};
-use store::Committed;
 
-use crate::harness::{Answer, Bot, START, TestApp, eventually, feedback, guild, id, listed};
+use crate::harness::{Answer, Bot, START, TestApp, eventually, feedback, guild, id};
 
 /// A guild as the bot sends it, with ten members for each step of its number.
 fn sized(number: u64) -> Value {
@@ -157,60 +155,4 @@ async fn other_replicas_show_the_same() {
     for app in [&here, &there] {
         eventually("the end of the sweep", async || counted(app).await == exact).await;
     }
-}
-
-/// The guilds and members on the list of the owner, who is in all of them.
-async fn listed_of_owner(app: &TestApp) -> (u64, u64) {
-    let guilds = app.user("owner").await.guilds().await;
-    (guilds.len() as u64, guilds.iter().map(|entry| entry["members"].as_u64().unwrap()).sum())
-}
-
-#[tokio::test]
-async fn while_shards_are_renumbered_no_guild_counts_twice() {
-    let app = TestApp::start().await;
-    app.sandbox.edit("owner", |person| person.guilds = (1..=12).map(|number| listed(number << 22, 0)).collect());
-    let bot = app.bot("a").await;
-    sends(&bot, (1, 0), 1, 1..=12).await;
-    let mut most = counted(&app).await;
-    assert_eq!(most, (12, 780));
-    // 1, 2 and 3 shards; at each step some guilds are gone without an event.
-    let steps: [((u32, u32), &[u64]); 5] =
-        [((2, 0), &[2, 4, 6, 8]), ((2, 1), &[1, 3, 5, 9]), ((3, 0), &[3, 6]), ((3, 1), &[1, 4]), ((3, 2), &[5, 8])];
-    for (shard, guilds) in steps {
-        sends(&bot, shard, 1, guilds.iter().copied()).await;
-        let shown = counted(&app).await;
-        assert!(shown <= most, "{shown:?} after {most:?}");
-        let exact = listed_of_owner(&app).await;
-        eventually("the end of the sweep", async || counted(&app).await == exact).await;
-        most = exact;
-    }
-    assert_eq!(most, (6, 270));
-}
-
-#[tokio::test]
-async fn a_restart_in_the_middle_of_renumbering_ends_with_the_right_totals() {
-    let app = TestApp::start().await;
-    app.sandbox.edit("owner", |person| person.guilds = (1..=12).map(|number| listed(number << 22, 0)).collect());
-    let bot = app.bot("a").await;
-    sends(&bot, (1, 0), 1, 1..=12).await;
-    // From now on nobody sweeps in the background.
-    app.settled().await;
-    let store = &app.app.store;
-    let shard = Scope::Shard(ShardKey::new(2, 0).unwrap());
-    let instance = InstanceId::parse(&bot.key_id, &bot.instance).unwrap();
-    let snapshot = store.begin_snapshot(shard, instance, 1, app.clock.now()).await.unwrap();
-    let SnapshotLine::One(line, _) = feed::guild_line(sized(2).to_string().as_bytes()).unwrap() else { unreachable!() };
-    store.stage(snapshot, Lines::Guilds(vec![line])).await.unwrap();
-    let committed = store.commit_snapshot(snapshot, None, app.clock.now()).await.unwrap();
-    assert_eq!(committed, Committed::Replaced { next: 1 });
-    assert_eq!(counted(&app).await, (12, 780));
-    store.clean_up(2).await.unwrap();
-    let app = app.restarted(&[]).await;
-    let exact = (7, 360 + 20);
-    eventually("the end of the sweep", async || {
-        app.app.uploads.clean_up();
-        counted(&app).await == exact
-    })
-    .await;
-    assert_eq!(listed_of_owner(&app).await, exact);
 }

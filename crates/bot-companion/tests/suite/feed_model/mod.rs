@@ -6,8 +6,6 @@
 //! Some histories are the same in every run, the others are new with each commit, so that everyone who tests a commit sees the
 //! same. `FEED_MODEL_HISTORIES` sets how many; then they are new in each run. `FEED_MODEL_SEED` repeats the one that a failure
 //! names.
-//!
-//! There is only one model of the feed: `crate::kill_feed` uses it too.
 
 pub mod checks;
 mod driver;

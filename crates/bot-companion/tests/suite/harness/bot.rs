@@ -82,13 +82,6 @@ impl Bot {
         self.call(Method::PUT, "/bot/heartbeat").body(report.to_string()).send().await
     }
 
-    /// Reports that it stops.
-    pub async fn leaves(&self, started_at: u64) -> Answer {
-        let report = json!({"instance": self.instance, "started_at": started_at, "shard_count": 1, "shards": [],
-            "leaving": true});
-        self.call(Method::PUT, "/bot/heartbeat").body(report.to_string()).send().await
-    }
-
     pub async fn state(&self) -> Value {
         self.call(Method::GET, "/bot/state").send().await.data()
     }
