@@ -163,7 +163,7 @@ impl Service {
         let folder = std::env::temp_dir().join(format!("bot-companion-bots-{}-{number}", std::process::id()));
         let binary = std::env::var_os("BOT_COMPANION").expect("BOT_COMPANION names a binary of the service").into();
         std::fs::create_dir_all(&folder).unwrap();
-        let this = Self { folder, binary, key: String::new(), process: Mutex::default(), proxy: Proxy::start() };
+        let mut this = Self { folder, binary, key: String::new(), process: Mutex::default(), proxy: Proxy::start() };
         let config = format!(
             r#"store.url = "sqlite:{}"
                 idp.base_url = "http://127.0.0.1:9"
@@ -179,7 +179,7 @@ impl Service {
         this.set_mode(0o600);
         let key = this.command(&["key", "create", "--label", "bots", "--json"]).output().unwrap();
         let key: Value = serde_json::from_slice(&key.stdout).unwrap_or_else(|_| panic!("{key:?}"));
-        let this = Self { key: key["key"].as_str().unwrap().to_owned(), ..this };
+        key["key"].as_str().unwrap().clone_into(&mut this.key);
         std::fs::copy(this.database(), this.folder.join("empty.db")).unwrap();
         this.run();
         this
