@@ -12,16 +12,19 @@ export INSTA_UPDATE ?= no
 CHECK := check-format check-lints test-unit test-sqlite
 TEST := $(CHECK) test-postgres test-secrets
 # Scripts in tests/system that use a debug build of the service.
-SYSTEM := openapi metrics systemd manifests fake-discord conformance launcher contents sdk-python sdk-js sdk-web sdk-rust histories feed-go examples web-examples site
+SYSTEM := openapi metrics systemd manifests fake-discord conformance sdk-python sdk-js sdk-web sdk-rust histories feed-go examples site
 # Programs in tests/system/cluster.
 CLUSTER := cluster proxies certificates alerts
-TEST_ALL := test-docs test-licenses test-scripts $(SYSTEM:%=test-%) $(CLUSTER:%=test-%) test-fuzz test-faults test-instructions
+TEST_ALL := test-docs test-licenses test-scripts $(SYSTEM:%=test-%) test-readme $(CLUSTER:%=test-%) test-fuzz test-faults test-instructions
+# Scripts in tests/system that only a release needs.
+RELEASE_SYSTEM := launcher contents web-examples
+RELEASE := test-dist $(RELEASE_SYSTEM:%=test-%) test-versions
 
-.PHONY: help run build check test test-all $(TEST) $(TEST_ALL) test-versions debug-build screenshots fuzz-api cluster-faults rolling-restart rolling-upgrade failover revocations faults bench bench-quick openapi site-client dist test-dist needs clean
+.PHONY: help run build check test test-all $(TEST) $(TEST_ALL) test-release $(RELEASE) debug-build screenshots fuzz-api cluster-faults rolling-restart rolling-upgrade failover revocations faults bench bench-quick openapi site-client packages dist needs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
-	@for name in $(SYSTEM); do printf '  make %-17s %s\n' "test-$$name" "$$(sed -n '2s/^# //p' "tests/system/$$name")"; done
+	@for name in $(SYSTEM) $(RELEASE_SYSTEM); do printf '  make %-17s %s\n' "test-$$name" "$$(sed -n '2s/^# //p' "tests/system/$$name")"; done
 	@for name in $(CLUSTER); do printf '  make %-17s %s\n' "test-$$name" "$$(sed -n '1s/^"""//p' "tests/system/cluster/test_$$name.py")"; done
 
 run: needs ## start the service with demo data and a sandbox instead of the provider
@@ -73,12 +76,16 @@ test-licenses: needs ## cargo deny: licences, banned crates, sources
 test-scripts: ## shellcheck on every shell script
 	tests/system/shellcheck
 
-# Built once for all stages, unless BOT_COMPANION names one.
+# Built once for all stages, unless BOT_COMPANION names one. With the suite, because `cargo build` alone would choose other features for
+# some dependencies and compile most of them again.
 debug-build: needs
-	@[ -n "$${BOT_COMPANION:-}" ] || cargo build --quiet --locked -p bot-companion
+	@[ -n "$${BOT_COMPANION:-}" ] || cargo test --quiet --locked --workspace --test suite --no-run
 
-$(SYSTEM:%=test-%): test-%: debug-build
+$(SYSTEM:%=test-%) $(RELEASE_SYSTEM:%=test-%): test-%: debug-build
 	BOT_COMPANION="$${BOT_COMPANION:-$(TARGET_DIR)/debug/bot-companion}" tests/system/$*
+
+test-readme: debug-build ## the dashboard code in README.md and docs/dashboard.md, and the example without a framework, in Chromium
+	BOT_COMPANION="$${BOT_COMPANION:-$(TARGET_DIR)/debug/bot-companion}" tests/system/web-examples plain readme
 
 $(CLUSTER:%=test-%): test-%: debug-build
 	BOT_COMPANION="$${BOT_COMPANION:-$(TARGET_DIR)/debug/bot-companion}" tests/system/cluster/run test_$*
@@ -144,11 +151,16 @@ site-client: needs ## build the dashboard's client for the site's own pages
 	cp sdk/web/dist/companion.min.js crates/service/src/site/assets/companion.js
 	cp sdk/web/dist/companion-tabs.min.js crates/service/src/site/assets/tabs.js
 
-dist: ## build all packages into dist/, with checksums, and start each once; takes about 20 minutes; needs root at the end
+packages: ## build all packages into dist/, with checksums, and start each once; takes about 20 minutes; needs root at the end
 	packaging/all
 
-test-dist: ## test the packages in dist/ in clean environments; needs root and a finished `make dist`
-	$(MAKE) --no-print-directory rolling-upgrade
+dist: packages ## make packages, then make test-release
+	@$(MAKE) --no-print-directory test-release
+
+test-release: ## what only a release needs: the packages, the framework examples, each library's oldest and newest release; needs root and dist/
+	@scripts/stages --keep-going $(RELEASE)
+
+test-dist: ## test the packages in dist/ in clean environments; needs root and a finished `make packages`
 	for program in packaging/quick-start packaging/*/test* packaging/reproducible tests/system/tls; do "$$program"; done
 
 needs: # what a build needs besides Rust

@@ -1,4 +1,4 @@
-"""`run.py [--language python,js,rust] [--seeds 20] [--seed N] [--jobs 4]`: plays random histories, and says which end wrong."""
+"""`run.py [--language python,js,rust] [--seeds 10] [--seed N] [--jobs 4]`: plays random histories, and says which end wrong."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def play(seed: str, language: str, folder: Path, template: Service) -> boo
 async def main() -> int:
     parser = argparse.ArgumentParser(prog="tests/system/histories", description="Plays random histories with real bots and the real service.")
     parser.add_argument("--language", default="python,js,rust", help="python, js or rust; several with commas (all)")
-    parser.add_argument("--seeds", type=int, default=20, help="how many histories per language (20)")
+    parser.add_argument("--seeds", type=int, default=10, help="how many histories per language (10)")
     parser.add_argument("--seed", action="append", help="play this one; can be repeated")
     parser.add_argument("--jobs", type=int, default=4, help="how many at the same time (4)")
     arguments = parser.parse_args()
