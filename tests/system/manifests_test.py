@@ -72,7 +72,7 @@ def checked(configuration: Path, environment: dict[str, str]) -> dict[str, Any]:
     said = run(BINARY, "check", "--config", str(configuration), environment=ours)
     expect("The configuration is fine" in said, f"check accepts {configuration}")
     effective = json.loads(run(BINARY, "config", "--effective", "--json", "--config", str(configuration), environment=ours))
-    return {entry["setting"]: entry["value"] for entry in effective}
+    return {entry["option"]: entry["value"] for entry in effective}
 
 
 def check_command(command: list[str], where: str) -> None:

@@ -1,5 +1,5 @@
 //! Images: always a URL, the thing's own or the provider's default. The provider's own address is stored, so it does not depend
-//! on a setting; only `api` shows it.
+//! on an option; only `api` shows it.
 
 use serde::{Deserialize, Serialize};
 

@@ -11,7 +11,7 @@
 //! - [`accounts`]: users: sign-in, sessions, provider grants, guild lists.
 //! - [`sources`]: what views and accounts are built on. [`vault`]: encryption at rest. [`audit`]: what happened.
 //!   [`rate_limits`]: per client, user and bot key. [`floods`]: what strangers cause over and over, for the log.
-//! - [`config`]: the settings.
+//! - [`config`]: the configuration.
 
 pub mod accounts;
 pub mod admin;

@@ -116,12 +116,12 @@ impl Reload {
         filter();
         let need_restart = self.started.changes_to(&config).need_restart;
         if !need_restart.is_empty() {
-            let settings = need_restart.join(", ");
-            warn!(%settings, "reload: these settings have changed and need a restart");
+            let options = need_restart.join(", ");
+            warn!(%options, "reload: these options have changed and need a restart");
         }
         if !unset.is_empty() {
-            let settings = unset.join(", ");
-            warn!(%settings, "reload: these settings are no longer set, so their defaults apply");
+            let options = unset.join(", ");
+            warn!(%options, "reload: these options are no longer set, so their defaults apply");
         }
         let changed = if changed.is_empty() { "nothing".to_owned() } else { changed.join(", ") };
         info!(%changed, "reloaded");

@@ -40,7 +40,7 @@ pub struct ServerLook {
     pub schema: Option<String>,
     /// Whether the role may create tables there.
     pub may_create: bool,
-    /// How many connections the role can have, and which server setting limits them.
+    /// How many connections the role can have, and which server option limits them.
     pub connections: (i64, &'static str),
 }
 

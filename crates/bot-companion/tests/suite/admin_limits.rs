@@ -58,10 +58,10 @@ async fn limits_on_requests_and_connections_are_counted() {
 
 #[tokio::test]
 async fn limits_on_live_streams_are_counted() {
-    for (settings, limit) in
+    for (configuration, limit) in
         [("limits.live = 1", LimitName::Live), ("limits.live_per_address = 1", LimitName::LivePerAddress)]
     {
-        let app = TestApp::builder().set(settings).start().await;
+        let app = TestApp::builder().set(configuration).start().await;
         let _open = app.anon().call(Method::GET, "/live").open().await;
         assert_ne!(app.anon().call(Method::GET, "/live").status().await, 200);
         only(&Watcher::of(&app), limit).await;
@@ -126,8 +126,8 @@ async fn limits_of_bots_are_counted() {
     only(&Watcher::of(&app), LimitName::RefusedKeys).await;
 }
 
-fn serve(folder: &Folder, settings: &str) -> Command {
-    let config = config_file(folder, &sandbox(Clock::system()), settings);
+fn serve(folder: &Folder, configuration: &str) -> Command {
+    let config = config_file(folder, &sandbox(Clock::system()), configuration);
     command(&["serve", "--listen", "127.0.0.1:0", "--config", config.to_str().unwrap()])
 }
 

@@ -161,8 +161,8 @@ async fn a_preflight_allows_what_the_api_takes_and_has_no_body() {
 
 #[tokio::test]
 async fn a_page_sees_why_it_is_refused_because_the_preflight_is_not() {
-    let settings = "[limits]\nconcurrent_requests = 1\nrequests_per_second = 1\nrequests_burst = 4";
-    let app = TestApp::builder().set(settings).start().await;
+    let configuration = "[limits]\nconcurrent_requests = 1\nrequests_per_second = 1\nrequests_burst = 4";
+    let app = TestApp::builder().set(configuration).start().await;
     let preflight = || {
         let call = app.anon().call(Method::OPTIONS, "/sessions").header("Origin", ORIGIN);
         call.header("Access-Control-Request-Method", "GET").header("Access-Control-Request-Headers", "token").send()

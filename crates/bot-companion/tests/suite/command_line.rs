@@ -20,7 +20,7 @@ async fn outcome_of(command: Command) -> (i32, String, String) {
 }
 
 #[tokio::test]
-async fn wrong_settings_are_named_with_their_place_and_remedy_and_no_secret() {
+async fn wrong_options_are_named_with_their_place_and_remedy_and_no_secret() {
     let folder = Folder::new();
     let path = folder.path().join("wrong.toml");
     std::fs::write(
@@ -33,7 +33,7 @@ async fn wrong_settings_are_named_with_their_place_and_remedy_and_no_secret() {
         let (code, output, error) = outcome(&[name, "--config", path]).await;
         assert_eq!((code, output.as_str()), (78, ""), "{error}");
         assert!(
-            error.contains(&format!("{path}:2: http.lisen is not a setting; did you mean http.listen?")),
+            error.contains(&format!("{path}:2: http.lisen is not an option; did you mean http.listen?")),
             "{error}"
         );
         assert!(error.contains(&format!("{path}:4: idp.client_secret: write one value, not a list")), "{error}");
@@ -57,7 +57,7 @@ async fn a_broken_file_and_a_missing_one_are_named_without_showing_what_is_in_th
 }
 
 #[tokio::test]
-async fn without_settings_it_says_which_ones_it_needs() {
+async fn without_options_it_says_which_ones_it_needs() {
     for name in ["serve", "check"] {
         let (code, _, error) = outcome(&[name]).await;
         assert_eq!(code, 78);
@@ -242,7 +242,7 @@ async fn dev_does_what_its_banner_says() {
 }
 
 #[tokio::test]
-async fn the_settings_that_count_are_shown_with_their_source_and_without_secrets() {
+async fn the_options_that_count_are_shown_with_their_source_and_without_secrets() {
     let folder = Folder::new();
     let path = folder.path().join("companion.toml");
     std::fs::write(&path, "[http]\nlisten = \"127.0.0.1:1234\"\nallowed_origins = [\"https://a.example\"]\n[idp]\nclient_secret = \"hushhush\"\n").unwrap();
@@ -270,7 +270,7 @@ async fn the_settings_that_count_are_shown_with_their_source_and_without_secrets
 
     let (code, json, _) = outcome_of(config(&["--json"])).await;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    let entry = json.as_array().unwrap().iter().find(|entry| entry["setting"] == "http.allowed_origins").unwrap();
+    let entry = json.as_array().unwrap().iter().find(|entry| entry["option"] == "http.allowed_origins").unwrap();
     assert_eq!(
         (code, &entry["value"][0], &entry["source"]),
         (0, &"https://a.example".into(), &format!("{file}:3").into())

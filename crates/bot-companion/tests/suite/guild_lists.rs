@@ -18,8 +18,8 @@ const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_mins(1);
 
 /// A service whose bot is in the guilds `a` and `b`, and whose `member` is so far in `a`.
-async fn member_in_a(settings: &str) -> (TestApp, Client) {
-    let app = TestApp::builder().set(settings).start().await;
+async fn member_in_a(configuration: &str) -> (TestApp, Client) {
+    let app = TestApp::builder().set(configuration).start().await;
     app.bot_says([Change::Guild(guild(1, "a", 7)), Change::Guild(guild(2, "b", 7))]).await;
     app.sandbox.edit("member", |person| person.guilds = vec![listed(1, 0)]);
     let member = app.user("member").await;

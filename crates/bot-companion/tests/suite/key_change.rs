@@ -12,7 +12,7 @@ use crate::harness::{Folder, eventually, on_postgres, sandbox, sqlite_only};
 
 const NEW: &str = "2026-11:QkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkI=";
 /// Each request for guilds asks the provider, which needs the user's grant.
-const SETTINGS: &str = r#"
+const CONFIGURATION: &str = r#"
     admin.listen = "127.0.0.1:0"
     guilds.fresh = "0s"
     guilds.stale_while_revalidate = "0s"
@@ -29,7 +29,7 @@ struct Site {
 impl Site {
     fn new() -> Self {
         let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
-        let config = config_file(&folder, &provider, SETTINGS);
+        let config = config_file(&folder, &provider, CONFIGURATION);
         Self { folder, provider, config }
     }
 

@@ -21,9 +21,9 @@ fn serve(config: &Path) -> Command {
     command(&["serve", "--listen", "127.0.0.1:0", "--config", config.to_str().unwrap()])
 }
 
-/// A service with these settings that logs at the info level.
-async fn started(folder: &Folder, provider: &Arc<Sandbox>, settings: &str) -> Running {
-    let mut service = Running::spawn_as_configured(serve(&config_file(folder, provider, settings)));
+/// A service with these options that logs at the info level.
+async fn started(folder: &Folder, provider: &Arc<Sandbox>, configuration: &str) -> Running {
+    let mut service = Running::spawn_as_configured(serve(&config_file(folder, provider, configuration)));
     service.listens().await;
     service
 }
@@ -146,8 +146,8 @@ async fn only_errors_have_a_line_or_nothing_has() {
 async fn lines_of_background_work_carry_the_id_of_the_request_that_began_it() {
     for format in ["text", "json"] {
         let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
-        let settings = format!("log.format = \"{format}\"\nadmin.listen = \"127.0.0.1:0\"");
-        let service = started(&folder, &provider, &settings).await;
+        let configuration = format!("log.format = \"{format}\"\nadmin.listen = \"127.0.0.1:0\"");
+        let service = started(&folder, &provider, &configuration).await;
         let metrics = format!("{}metrics", announced(&service).await);
         let client = service.client();
         provider.fail(Endpoint::Guilds, Fault::Status { code: 500, body: String::new(), headers: Vec::new() });

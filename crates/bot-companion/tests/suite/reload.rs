@@ -206,8 +206,8 @@ async fn a_certificate_that_expires_soon_is_a_warning_until_it_is_renewed() {
     let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
     let files = folder.path().join("tls");
     Pair::expiring(Clock::system().now().after(13 * DAY)).write(&files);
-    let settings = format!("tls.cert = \"{0}/cert.pem\"\ntls.key = \"{0}/key.pem\"", files.display());
-    let mut service = Running::start(serve(&config_file(&folder, &provider, &settings))).await;
+    let configuration = format!("tls.cert = \"{0}/cert.pem\"\ntls.key = \"{0}/key.pem\"", files.display());
+    let mut service = Running::start(serve(&config_file(&folder, &provider, &configuration))).await;
     let warning = "the certificate expires soon; renew it";
     eventually("the warning", async || service.logged().contains(warning)).await;
     assert!(service.logged().lines().any(|line| line.contains(warning) && line.contains("days=12")));
@@ -327,7 +327,7 @@ async fn a_hangup_applies_limits_origins_and_log_filter_and_a_wrong_file_nothing
     let names = "http.allowed_origins, limits.exempt, limits.requests_burst, limits.requests_per_second, log.filter";
     assert!(line.contains(names) && !line.contains("base_path"), "{line}");
     let restart = log.lines().find(|line| line.contains("need a restart")).unwrap();
-    assert!(restart.contains("settings=http.base_path"), "{restart}");
+    assert!(restart.contains("configuration=http.base_path"), "{restart}");
     eventually("debug lines", async || service.logged().contains("DEBUG")).await;
 
     change(&config, "limits.requests_per_second = 1\n", "limits.requests_per_second = 0\n");
@@ -387,8 +387,8 @@ async fn an_emptied_file_is_told_and_never_locks_out_all_pages() {
     process.env("COMPANION_LOG_FILTER", "warn,bot_companion_service::cli=info");
     let redirect = format!("{ORIGIN}/callback");
     let base_url = provider.base_url();
-    let settings = folder.store_settings();
-    for line in settings.lines() {
+    let configuration = folder.store_configuration();
+    for line in configuration.lines() {
         let (name, value) = line.split_once(" = ").unwrap();
         let name = format!("COMPANION_{}", name.replace('.', "_").to_uppercase());
         process.env(name, value.trim_matches(['[', ']', '"']));
@@ -401,7 +401,7 @@ async fn an_emptied_file_is_told_and_never_locks_out_all_pages() {
     service.reload(WRONG).await;
     assert!(service.logged().contains("http.allowed_origins"), "{}", service.logged());
     std::fs::write(&config, &origins).unwrap();
-    let told = "reload: these settings are no longer set, so their defaults apply settings=feed.requests_per_second, limits.live";
+    let told = "reload: these configuration are no longer set, so their defaults apply configuration=feed.requests_per_second, limits.live";
     service.reload(told).await;
     assert!(!service.has_ended());
 }
@@ -423,7 +423,7 @@ async fn origins_are_removed_only_by_writing_so() {
             Ok(config)
         }
     };
-    assert!(!reload(&app, load("limits.live = 7")).reload(), "the setting has vanished");
+    assert!(!reload(&app, load("limits.live = 7")).reload(), "the option has vanished");
     assert!(allows().await);
     assert_eq!(app.app.current.get().limits.live, app.app.config.limits.live, "nothing else is taken over");
     assert!(reload(&app, load("http.allowed_origins = []")).reload());

@@ -124,7 +124,7 @@ fn every_path_that_the_architecture_names_exists() {
 fn every_test_that_the_page_on_security_names_exists() {
     let sources: String = files().iter().filter(|path| path.ends_with(".rs")).map(|path| read(path)).collect();
     let page = read("docs/security.md");
-    // In the last column of a table; a setting has a dot in it.
+    // In the last column of a table; an option has a dot in it.
     let rows = page.lines().filter(|line| line.starts_with("| ") && line.ends_with(" |"));
     let last = rows.filter_map(|row| row.trim_end_matches(" |").rsplit(" | ").next());
     let named: Vec<_> = last.flat_map(in_backticks).filter(|name| name.contains('_') && !name.contains('.')).collect();
@@ -224,7 +224,7 @@ fn first_cells(page: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_page_on_settings_has_each_with_its_default() {
+fn the_page_on_configuration_has_each_with_its_default() {
     let mut section = String::new();
     let mut expected = Vec::new();
     for line in read("crates/service/src/config/default.toml").lines() {
@@ -235,7 +235,7 @@ fn the_page_on_settings_has_each_with_its_default() {
         }
     }
     assert!(expected.len() > 60, "{}", expected.len());
-    assert_eq!(first_cells(&read("docs/settings.md")), expected, "docs/settings.md beside default.toml");
+    assert_eq!(first_cells(&read("docs/configuration.md")), expected, "docs/configuration.md beside default.toml");
 }
 
 #[test]

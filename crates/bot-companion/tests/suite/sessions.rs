@@ -256,9 +256,9 @@ async fn a_user_has_so_many_sessions_and_a_new_one_ends_the_one_least_recently_u
 
 #[tokio::test]
 async fn of_many_who_sign_in_at_once_no_more_stay_than_may() {
-    let settings = "[sessions]\nper_user = 3";
-    let app = TestApp::builder().set(settings).start().await;
-    let replica = app.replica_with(settings).await;
+    let configuration = "[sessions]\nper_user = 3";
+    let app = TestApp::builder().set(configuration).start().await;
+    let replica = app.replica_with(configuration).await;
     let calls = (0..12).map(|number| {
         let service = if number % 2 == 0 { &app } else { &replica };
         service.anon().post("/auth").header("Idp-Code", app.sandbox.issue_code("owner")).send()

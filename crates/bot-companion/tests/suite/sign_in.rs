@@ -314,11 +314,11 @@ async fn the_redirect_address_is_the_one_of_the_page_that_asks_and_else_the_firs
 #[tokio::test]
 async fn a_redirect_address_is_found_by_its_origin_however_it_is_written() {
     let written = "https://Preview.Example:443?from=provider";
-    let settings = format!(
+    let configuration = format!(
         "[http]\nallowed_origins = [\"{ORIGIN}\", \"https://preview.example\"]
         [idp]\nredirect_uri = [\"{ORIGIN}/callback\", \"{written}\"]"
     );
-    let app = TestApp::builder().set(&settings).start().await;
+    let app = TestApp::builder().set(&configuration).start().await;
     app.sandbox.register_redirect_uri(written);
     let code = consented(&app, "owner", &[("redirect_uri", written)]).await;
     let call = app.anon().post("/auth").header("Idp-Code", &code).header("Origin", "https://preview.example");

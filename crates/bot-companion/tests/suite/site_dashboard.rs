@@ -24,13 +24,13 @@ async fn page(client: &Client, path: &str, host: &str, language: &str) -> Answer
 }
 
 /// A service with this redirect address in addition to the suite's own.
-async fn with_redirect(address: &str, settings: &str) -> TestApp {
+async fn with_redirect(address: &str, configuration: &str) -> TestApp {
     let origin = address.split('/').take(3).collect::<Vec<_>>().join("/");
     let redirects = format!(
         "[http]\nallowed_origins = [\"https://dashboard.example\", \"{origin}\"]\n[idp]\nredirect_uri = \
          [\"https://dashboard.example/callback\", \"{address}\"]"
     );
-    TestApp::builder().set(&redirects).set(settings).start().await
+    TestApp::builder().set(&redirects).set(configuration).start().await
 }
 
 /// The addresses in the page's attributes with this name.
@@ -84,7 +84,7 @@ async fn the_page_loads_only_what_is_ours_and_little_of_it() {
 #[tokio::test]
 async fn a_page_that_the_redirect_address_does_not_lead_to_says_so_in_place_of_the_button() {
     let table: &[(&str, &str, &str, Option<&str>)] = &[
-        // The redirect address, other settings, the requested host, and the message if nobody can sign in.
+        // The redirect address, other options, the requested host, and the message if nobody can sign in.
         ("https://bot.example/site/dashboard", "", "bot.example", None),
         ("https://bot.example/site/dashboard", "", "BOT.example", None),
         ("https://bot.example:8443/site/dashboard", "", "bot.example:8443", None),
@@ -110,9 +110,9 @@ async fn a_page_that_the_redirect_address_does_not_lead_to_says_so_in_place_of_t
             Some("If you run this service: add this page's full address"),
         ),
     ];
-    for (redirect, settings, host, said) in table {
-        let app = with_redirect(redirect, settings).await;
-        let path = if settings.contains("/api") { "/api/site/dashboard" } else { "/site/dashboard" };
+    for (redirect, configuration, host, said) in table {
+        let app = with_redirect(redirect, configuration).await;
+        let path = if configuration.contains("/api") { "/api/site/dashboard" } else { "/site/dashboard" };
         let text = page(&app.anon(), path, host, "en").await.text();
         let button = text.contains("id=\"sign-in\"") && text.contains("<script");
         assert_eq!(button, said.is_none(), "{redirect} at {host}");

@@ -122,7 +122,7 @@ async fn unusable_previews_style_sheets_and_texts_are_found_before_the_start() {
 }
 
 #[tokio::test]
-async fn settings_that_do_not_go_together_are_found_before_the_start() {
+async fn options_that_do_not_go_together_are_found_before_the_start() {
     let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
     let config = config_file(&folder, &provider, "");
     for (http, admin) in [("127.0.0.1:9", "127.0.0.1:9"), ("0.0.0.0:9", "127.0.0.1:9")] {

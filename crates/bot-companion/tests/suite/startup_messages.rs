@@ -124,9 +124,9 @@ async fn secrets_that_others_can_read_are_warned_of_with_what_to_run() {
     let (code, checked) = said(check()).await;
     assert_eq!(code, 0, "{checked}");
     let own = (config.clone(), "idp.client_secret", String::new());
-    for (path, setting, _) in secrets.iter().chain([&own]) {
+    for (path, option, _) in secrets.iter().chain([&own]) {
         let path = path.display();
-        let part = format!("everyone on this machine can read {path}, which contains {setting}");
+        let part = format!("everyone on this machine can read {path}, which contains {option}");
         for said in [&log, &checked] {
             let line = said.lines().find(|line| line.contains(&part)).unwrap_or_else(|| panic!("{part}: {said}"));
             assert!(line.contains(&format!("`chmod 600 {path}`")), "{line}");
@@ -188,7 +188,7 @@ async fn what_an_orchestrator_injects_is_ignored_and_a_mistake_is_not() {
     assert_eq!(code, 0, "{text}");
     for (name, value) in [("COMPANION_HTTP_PORT", "8080"), ("COMPANION_HTTP_LISEN", "127.0.0.1:1")] {
         let (code, text) = said(check(&[(name, value)])).await;
-        assert!(code == 78 && text.contains(&format!("{name}: there is no such setting")), "{code} {text}");
+        assert!(code == 78 && text.contains(&format!("{name}: there is no such option")), "{code} {text}");
     }
 }
 

@@ -30,11 +30,11 @@ impl Dev {
         Self::start_with(arguments, &[("IDP_LIST_TIMEOUT", "2m"), ("IDP_SIGN_IN_TIMEOUT", "2m")]).await
     }
 
-    async fn start_with(arguments: &[&str], settings: &[(&str, &str)]) -> Self {
-        Self::start_in(Arc::new(Folder::new()), arguments, settings).await
+    async fn start_with(arguments: &[&str], configuration: &[(&str, &str)]) -> Self {
+        Self::start_in(Arc::new(Folder::new()), arguments, configuration).await
     }
 
-    async fn start_in(folder: Arc<Folder>, arguments: &[&str], settings: &[(&str, &str)]) -> Self {
+    async fn start_in(folder: Arc<Folder>, arguments: &[&str], configuration: &[(&str, &str)]) -> Self {
         let data = folder.path().join("dev");
         let mut dev =
             command(&[&["dev", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()], arguments].concat());
@@ -42,7 +42,7 @@ impl Dev {
             dev.args(["--store", &folder.server_url()]).env("COMPANION_STORE_CONNECTIONS", "4");
         }
         dev.env("COMPANION_LIMITS_REQUEST_TIMEOUT", "5m").env("COMPANION_GUILDS_REFRESH_WAIT", "1m");
-        for (name, value) in settings {
+        for (name, value) in configuration {
             dev.env(format!("COMPANION_{name}"), value);
         }
         let service = Running::start(dev).await;

@@ -73,8 +73,9 @@ const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 async fn a_collector_receives_a_span_per_request_and_per_call_of_the_provider() {
     let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
     let collector = Collector::start().await;
-    let settings = format!("otel.endpoint = \"http://{}\"\nhttp.trusted_proxies = [\"127.0.0.1\"]", collector.address);
-    let mut service = Running::start(serve(&config_file(&folder, &provider, &settings))).await;
+    let configuration =
+        format!("otel.endpoint = \"http://{}\"\nhttp.trusted_proxies = [\"127.0.0.1\"]", collector.address);
+    let mut service = Running::start(serve(&config_file(&folder, &provider, &configuration))).await;
     let client = service.client();
     let code = provider.issue_code("owner");
     let signed_in = client.post("/auth").header("Idp-Code", &code).send().await;
@@ -102,8 +103,8 @@ async fn a_collector_receives_a_span_per_request_and_per_call_of_the_provider() 
 async fn a_trace_of_a_stranger_is_not_continued_and_a_collector_that_is_away_harms_nobody() {
     let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
     let collector = Collector::start().await;
-    let settings = format!("otel.endpoint = \"http://{}\"", collector.address);
-    let mut service = Running::start(serve(&config_file(&folder, &provider, &settings))).await;
+    let configuration = format!("otel.endpoint = \"http://{}\"", collector.address);
+    let mut service = Running::start(serve(&config_file(&folder, &provider, &configuration))).await;
     let ask = |service: &Running| service.client().call(Method::GET, "/").header("traceparent", PARENT).send();
     assert_eq!(ask(&service).await.status, 200);
     service.terminate();
@@ -112,8 +113,8 @@ async fn a_trace_of_a_stranger_is_not_continued_and_a_collector_that_is_away_har
 
     // Nobody listens on a port that was free a moment ago.
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let settings = format!("otel.endpoint = \"http://{free}\"");
-    let mut service = Running::start(serve(&config_file(&folder, &provider, &settings))).await;
+    let configuration = format!("otel.endpoint = \"http://{free}\"");
+    let mut service = Running::start(serve(&config_file(&folder, &provider, &configuration))).await;
     assert_eq!(ask(&service).await.status, 200);
     service.terminate();
     assert!(service.ended().await.success());

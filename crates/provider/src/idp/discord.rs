@@ -57,7 +57,7 @@ pub struct Provider {
 }
 
 impl Provider {
-    /// Builds the client without making a call. An error says which setting cannot be used.
+    /// Builds the client without making a call. An error says which option cannot be used.
     pub fn new(mut options: ProviderOptions) -> Result<Self, IdpError> {
         let unusable = |detail: String| IdpError { kind: IdpErrorKind::Misconfigured, code_spent: false, detail };
         options.base_url.truncate(options.base_url.trim_end_matches('/').len());

@@ -158,9 +158,9 @@ mod tests {
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
         let _guard = tracing::subscriber::set_default(subscriber);
         let (folder, clock) = (TestFolder::new(), Clock::manual(Time::from_seconds(1000)));
-        let settings = format!("[store]\nurl = \"sqlite:{}\"", folder.path("test.db").display());
+        let configuration = format!("[store]\nurl = \"sqlite:{}\"", folder.path("test.db").display());
         let nothing = std::iter::empty::<(String, String)>();
-        let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
+        let config = Config::load_over(&[Layer::new("test", configuration)], None, nothing).unwrap();
         let app = App::build(config, clock.clone(), Random::seeded(1), Version::UNKNOWN).await.unwrap();
         app.store.close().await;
         for (rounds, lines) in [(3, 1), (1, 2)] {

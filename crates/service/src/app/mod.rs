@@ -48,7 +48,7 @@ pub struct App {
     pub(crate) sources: Sources,
     /// The configuration at startup.
     pub config: Config,
-    /// The settings that a reload can change, like limits and origins.
+    /// The options that a reload can change, like limits and origins.
     pub current: CurrentConfig,
     pub rate_limits: Arc<RateLimits>,
     pub request_permits: Semaphore,

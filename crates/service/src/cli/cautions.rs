@@ -20,18 +20,18 @@ pub(super) fn of(config: &Config) -> Vec<String> {
 /// The files with secrets that others can read: the configuration, those named by `…_FILE`, and the certificate's key.
 fn readable_secrets(config: &Config) -> Vec<String> {
     let mut held: BTreeMap<&Path, BTreeSet<&str>> = BTreeMap::new();
-    for SecretFile { setting, path } in &config.secret_files {
-        held.entry(path).or_default().insert(setting);
+    for SecretFile { option, path } in &config.secret_files {
+        held.entry(path).or_default().insert(option);
     }
     if let Some(tls) = &config.tls {
         held.entry(&tls.key).or_default().insert("tls.key");
     }
     let is_open = |path: &Path| file_access::is_open_to(path, OTHERS) && !file_access::is_on_read_only_mount(path);
     let open = held.into_iter().filter(|(path, _)| is_open(path));
-    let caution = |(path, settings): (&Path, BTreeSet<&str>)| {
-        let (path, settings) = (path.display(), Vec::from_iter(settings).join(", "));
+    let caution = |(path, options): (&Path, BTreeSet<&str>)| {
+        let (path, options) = (path.display(), Vec::from_iter(options).join(", "));
         format!(
-            "everyone on this machine can read {path}, which contains {settings}; make the service's user its owner and run \
+            "everyone on this machine can read {path}, which contains {options}; make the service's user its owner and run \
              `chmod 600 {path}`"
         )
     };

@@ -104,7 +104,7 @@ mod tests {
             (BuildError::Key(key(false)).into(), 1),
             (key(true).into(), 78),
             (UsageError("x".to_owned()).into(), 64),
-            (BuildError::SiteFile(SiteFileError::NotText { setting: "site.style", path: "a".into() }).into(), 78),
+            (BuildError::SiteFile(SiteFileError::NotText { option: "site.style", path: "a".into() }).into(), 78),
             (CheckLine::wrong("x", "y").require().unwrap_err().into(), 78),
             (CheckLine::failed("x", "y").require().unwrap_err().into(), 1),
         ] {

@@ -91,7 +91,7 @@ fn goes_to_journal() -> bool {
 /// Whether a fatal error is written as JSON.
 static FATAL_AS_JSON: AtomicBool = AtomicBool::new(false);
 
-/// Finds out how to write a fatal error. The configuration itself may be broken, so this looks for the one setting and ignores
+/// Finds out how to write a fatal error. The configuration itself may be broken, so this looks for the one option and ignores
 /// the rest.
 pub(super) fn note_format(file: Option<&Path>) {
     let json = match std::env::var("COMPANION_LOG_FORMAT") {

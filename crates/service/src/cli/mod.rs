@@ -7,6 +7,7 @@ mod backup_folder;
 mod cautions;
 mod check;
 mod check_line;
+mod config;
 mod database;
 mod dev;
 mod documents;
@@ -23,7 +24,6 @@ mod output;
 mod person;
 mod secrets;
 mod serve;
-mod settings;
 mod start_checks;
 mod stats;
 mod team;
@@ -103,9 +103,9 @@ Examples:
         #[command(flatten)]
         config: ConfigFile,
     },
-    /// Print the default configuration with every setting explained, or the settings in use.
+    /// Print the default configuration with every option explained, or the configuration in use.
     Config {
-        /// Print the value of each setting and where it comes from: the defaults, a line in the file or a variable. Secrets are
+        /// Print the value of each option and where it comes from: the defaults, a line in the file or a variable. Secrets are
         /// hidden.
         #[arg(long)]
         effective: bool,
@@ -222,7 +222,7 @@ pub fn run(cli: Cli, version: Version) -> anyhow::Result<()> {
         Command::Healthcheck { listen, config } => healthcheck::run(&config, listen.as_ref()),
         Command::Completions { shell } => documents::completions(shell),
         Command::Man { words, to } => documents::man(&words, to.as_deref()),
-        Command::Config { effective, form, config } => settings::run(effective, form, &config),
+        Command::Config { effective, form, config } => config::run(effective, form, &config),
         Command::Openapi => print(&crate::http::document()),
         Command::Key(key) => key::run(key),
         Command::Announce(announce) => announce::run(announce),

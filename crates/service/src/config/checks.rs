@@ -1,15 +1,15 @@
-//! Checks across settings.
+//! Checks across options.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use secrecy::ExposeSecret as _;
 
-use super::layers::{SECRETS, Settings, variable};
+use super::layers::{Layers, SECRETS, variable};
 use super::{Config, ConfigError, value};
 
 impl Config {
-    /// Checks that the provider's settings are complete, without which nobody can sign in. The error says how to set them.
+    /// Checks that the provider's options are complete, without which nobody can sign in. The error says how to set them.
     pub fn require_idp(&self) -> Result<(), ConfigError> {
         let missing = [
             ("idp.client_id", self.idp.client_id.is_empty()),
@@ -26,24 +26,24 @@ impl Config {
 }
 
 /// The certificate is useless without its key, and vice versa.
-pub(super) fn tls_pair(cert: bool, key: bool, settings: &mut Settings) {
-    if !settings.are_valid(&["tls.cert", "tls.key"]) {
+pub(super) fn tls_pair(cert: bool, key: bool, layers: &mut Layers) {
+    if !layers.are_valid(&["tls.cert", "tls.key"]) {
         return;
     }
     match (cert, key) {
-        (true, false) => settings.conflict("tls.cert", "tls.cert is set without tls.key: set both, or neither"),
-        (false, true) => settings.conflict("tls.key", "tls.key is set without tls.cert: set both, or neither"),
+        (true, false) => layers.conflict("tls.cert", "tls.cert is set without tls.key: set both, or neither"),
+        (false, true) => layers.conflict("tls.key", "tls.key is set without tls.cert: set both, or neither"),
         _ => {}
     }
 }
 
-/// Finds conflicts between settings that are each valid on their own.
-pub(super) fn cross_check(config: &Config, settings: &mut Settings) {
+/// Finds conflicts between options that are each valid on their own.
+pub(super) fn cross_check(config: &Config, layers: &mut Layers) {
     let guilds = &config.guilds;
     let sessions = &config.sessions;
     let mut not_longer = |short: (&'static str, Duration), long: (&'static str, Duration)| {
-        if settings.are_valid(&[short.0, long.0]) && short.1 > long.1 {
-            settings.conflict(short.0, format!("{} must not be longer than {}", short.0, long.0));
+        if layers.are_valid(&[short.0, long.0]) && short.1 > long.1 {
+            layers.conflict(short.0, format!("{} must not be longer than {}", short.0, long.0));
         }
     };
     not_longer(("sessions.idle", sessions.idle), ("sessions.absolute", sessions.absolute));
@@ -52,26 +52,26 @@ pub(super) fn cross_check(config: &Config, settings: &mut Settings) {
         ("guilds.stale_while_revalidate", guilds.stale_while_revalidate),
         ("guilds.max_stale", guilds.max_stale),
     );
-    store_url(config, settings);
-    key_ids(config, settings);
-    shared_keys(config, settings);
-    redirects(config, settings);
-    site_url(config, settings);
+    store_url(config, layers);
+    key_ids(config, layers);
+    shared_keys(config, layers);
+    redirects(config, layers);
+    site_url(config, layers);
 }
 
 /// The store knows best what its URL should look like.
-fn store_url(config: &Config, settings: &mut Settings) {
-    if settings.are_valid(&["store.url"])
+fn store_url(config: &Config, layers: &mut Layers) {
+    if layers.are_valid(&["store.url"])
         && let Err(problem) = store::check(&config.store.url)
     {
-        settings.conflict("store.url", format!("store.url: {problem}"));
+        layers.conflict("store.url", format!("store.url: {problem}"));
     }
 }
 
-fn key_ids(config: &Config, settings: &mut Settings) {
+fn key_ids(config: &Config, layers: &mut Layers) {
     let mut ids = BTreeSet::new();
     if let Some(index) = config.secrets.iter().position(|key| !ids.insert(&key.id)) {
-        settings.conflict(
+        layers.conflict(
             "secrets.keys",
             format!("secrets.keys: key {} has the same ID as an earlier one: give each its own", index + 1),
         );
@@ -79,27 +79,27 @@ fn key_ids(config: &Config, settings: &mut Settings) {
 }
 
 /// The other replicas could not use this one's own key.
-fn shared_keys(config: &Config, settings: &mut Settings) {
-    if settings.are_valid(&["store.url", "secrets.keys"])
+fn shared_keys(config: &Config, layers: &mut Layers) {
+    if layers.are_valid(&["store.url", "secrets.keys"])
         && config.secrets.is_empty()
         && store::needs_shared_keys(&config.store.url)
     {
         let advice = "set secrets.keys to a key that all replicas share: the contents of the .key file if you moved from \
         SQLite, or \"main:\" and the output of `openssl rand -base64 32`";
         let kind = store::kind(&config.store.url);
-        settings.conflict("store.url", format!("store.url names {kind}: {advice}"));
+        layers.conflict("store.url", format!("store.url names {kind}: {advice}"));
     }
 }
 
 /// Every page is below the base path, so a public address without it leads nowhere.
-fn site_url(config: &Config, settings: &mut Settings) {
+fn site_url(config: &Config, layers: &mut Layers) {
     let base_path = &config.http.base_path;
     let path = |url: &str| url.splitn(4, '/').nth(3).map(|path| format!("/{path}")).unwrap_or_default();
     if let Some(url) = &config.site.url
-        && settings.are_valid(&["site.url", "http.base_path"])
+        && layers.are_valid(&["site.url", "http.base_path"])
         && !path(url).ends_with(base_path.as_str())
     {
-        settings.conflict(
+        layers.conflict(
             "site.url",
             format!(
                 "site.url: the pages are below http.base_path, so write \"{url}{base_path}\", or change http.base_path"
@@ -109,18 +109,18 @@ fn site_url(config: &Config, settings: &mut Settings) {
 }
 
 /// The request's origin selects the redirect address, so the origins must differ and be allowed.
-fn redirects(config: &Config, settings: &mut Settings) {
+fn redirects(config: &Config, layers: &mut Layers) {
     const KEY: &str = "idp.redirect_uri";
-    if !settings.are_valid(&[KEY, "http.allowed_origins"]) {
+    if !layers.are_valid(&[KEY, "http.allowed_origins"]) {
         return;
     }
     let mut origins = BTreeSet::new();
     for origin in config.idp.redirect_uri.iter().filter_map(|address| value::origin_of(address)) {
         if !config.http.allowed_origins.contains(&origin) {
-            settings.conflict(KEY, format!("{KEY}: add its origin \"{origin}\" to http.allowed_origins"));
+            layers.conflict(KEY, format!("{KEY}: add its origin \"{origin}\" to http.allowed_origins"));
         }
         if !origins.insert(origin.clone()) {
-            settings.conflict(KEY, format!("{KEY}: two addresses have the origin \"{origin}\": keep one of them"));
+            layers.conflict(KEY, format!("{KEY}: two addresses have the origin \"{origin}\": keep one of them"));
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Variables that nobody wrote: Kubernetes, and links between containers, tell every container where each service in its
-//! namespace is. A service called `companion` or `companion-…` produces names that start like our settings.
+//! namespace is. A service called `companion` or `companion-…` produces names that start like our options.
 
 use std::ffi::OsStr;
 
-/// Whether a variable that isn't a setting has the name, and if needed the value, of an injected one.
+/// Whether a variable that isn't an option has the name, and if needed the value, of an injected one.
 pub(super) fn is_injected(name: &str, value: &OsStr) -> bool {
     let Some(rest) = name.strip_prefix("COMPANION") else { return false };
     let rest = format!("{rest}_");

@@ -1,4 +1,4 @@
-//! The settings as written: which layer set what, and everything that is wrong with it.
+//! The options as written: which layer set what, and everything that is wrong with it.
 
 mod effective;
 mod environment;
@@ -12,25 +12,25 @@ use std::time::Duration;
 use toml::de::{DeTable, DeValue};
 
 use super::load::{ConfigError, Layer};
-use super::reloadable::{WrittenSetting, WrittenSettings};
+use super::reloadable::{WrittenValue, WrittenValues};
 use super::suggest::suggest;
 use super::value::{Advice, duration};
-pub use effective::EffectiveSetting;
+pub use effective::EffectiveValue;
 pub use secret_sources::SecretFile;
 
-/// The settings whose values are never shown, and which the environment can pass as a file.
+/// The options whose values are never shown, and which the environment can pass as a file.
 pub(super) const SECRETS: [&str; 3] = ["idp.client_secret", "secrets.keys", "store.url"];
 
-/// Every setting by name, with the value from each layer, defaults first.
+/// Every option by name, with the value from each layer, defaults first.
 #[derive(Default)]
-pub(super) struct Settings {
-    given: BTreeMap<String, Vec<GivenSetting>>,
+pub(super) struct Layers {
+    given: BTreeMap<String, Vec<GivenValue>>,
     problems: Vec<ConfigProblem>,
     layers: usize,
     secret_files: Vec<SecretFile>,
 }
 
-struct GivenSetting {
+struct GivenValue {
     value: RawValue,
     location: SourceLocation,
 }
@@ -57,7 +57,7 @@ struct SourceLocation {
 }
 
 struct ConfigProblem {
-    /// The setting, if it is one.
+    /// The option, if it is one.
     key: Option<&'static str>,
     location: SourceLocation,
     text: String,
@@ -67,16 +67,16 @@ pub(super) fn variable(key: &str) -> String {
     format!("COMPANION_{}", key.replace('.', "_").to_uppercase())
 }
 
-impl Settings {
-    /// Takes the first layers, which define the settings.
+impl Layers {
+    /// Takes the first layers, which define the options.
     pub(super) fn new(documented: &Layer, undocumented: &Layer) -> Self {
-        let mut settings = Self::default();
-        settings.read(documented, true);
-        settings.read(undocumented, true);
-        settings
+        let mut layers = Self::default();
+        layers.read(documented, true);
+        layers.read(undocumented, true);
+        layers
     }
 
-    /// Whether the reference has this setting: messages and lists only name those.
+    /// Whether the reference has this option: messages and lists only name those.
     fn is_documented(&self, key: &str) -> bool {
         self.given.get(key).and_then(|given| given.first()).is_some_and(|default| default.location.order.0 == 0)
     }
@@ -119,8 +119,8 @@ impl Settings {
                         if defaults || self.given.contains_key(&key) {
                             let value = RawValue::from_toml(value.get_ref(), value.span(), &layer.text, &location);
                             self.note_secret(&key, &value, layer.file.as_deref());
-                            let setting = GivenSetting { value, location: location(name.span()) };
-                            self.given.entry(key).or_default().push(setting);
+                            let given = GivenValue { value, location: location(name.span()) };
+                            self.given.entry(key).or_default().push(given);
                         } else {
                             self.unknown(&key, location(name.span()));
                         }
@@ -131,7 +131,7 @@ impl Settings {
                     self.problem(
                         None,
                         here,
-                        format!("{section} is a section: write [{section}] with its settings below it"),
+                        format!("{section} is a section: write [{section}] with its options below it"),
                     );
                 }
             }
@@ -148,7 +148,7 @@ impl Settings {
             suggest(name, &tail, sections.chain(candidates))
         };
         let similar = similar.map(|similar| format!("; did you mean {similar}?")).unwrap_or_default();
-        let text = format!("{} is not a setting{similar}", shorten(&name.escape_debug().to_string()));
+        let text = format!("{} is not an option{similar}", shorten(&name.escape_debug().to_string()));
         self.problem(None, location, text);
     }
 
@@ -156,27 +156,27 @@ impl Settings {
         self.problems.push(ConfigProblem { key, location, text });
     }
 
-    /// Reports that a setting conflicts with another one.
+    /// Reports that an option conflicts with another one.
     pub(super) fn conflict(&mut self, key: &'static str, text: impl Into<String>) {
         let last = self.given.get(key).and_then(|given| given.last());
         let location =
-            last.map_or(SourceLocation { order: (0, 0), text: String::new() }, |setting| setting.location.clone());
+            last.map_or(SourceLocation { order: (0, 0), text: String::new() }, |given| given.location.clone());
         self.problem(Some(key), location, text.into());
     }
 
-    /// Whether all these settings are valid, so that they can be compared.
+    /// Whether all these options are valid, so that they can be compared.
     pub(super) fn are_valid(&self, keys: &[&str]) -> bool {
         !self.problems.iter().any(|problem| problem.key.is_some_and(|key| keys.contains(&key)))
     }
 
-    /// A hash of each setting's value as written.
-    pub(super) fn written(&self) -> WrittenSettings {
-        let of = |given: &[GivenSetting]| {
+    /// A hash of each option's value as written.
+    pub(super) fn written(&self) -> WrittenValues {
+        let of = |given: &[GivenValue]| {
             let mut hasher = DefaultHasher::new();
-            given.last().map(|setting| setting.value.show()).hash(&mut hasher);
-            WrittenSetting { hash: hasher.finish(), is_set: given.len() > 1 }
+            given.last().map(|given| given.value.show()).hash(&mut hasher);
+            WrittenValue { hash: hasher.finish(), is_set: given.len() > 1 }
         };
-        WrittenSettings(self.given.iter().map(|(name, given)| (name.clone(), of(given))).collect())
+        WrittenValues(self.given.iter().map(|(name, given)| (name.clone(), of(given))).collect())
     }
 
     /// All problems, in the order of the layers and their lines.
@@ -190,12 +190,12 @@ impl Settings {
         ConfigError::of(lines.collect())
     }
 
-    /// The text of a setting, parsed by `parse`. A layer with an invalid value is reported and skipped.
+    /// The text of an option, parsed by `parse`. A layer with an invalid value is reported and skipped.
     pub(super) fn text<T>(&mut self, key: &'static str, parse: impl Fn(&str) -> Result<T, Advice>) -> Option<T> {
         self.each(key, |value, location| one(value, &parse).map_err(|wrong| vec![(location.clone(), wrong)]))
     }
 
-    /// The duration of a setting. The advice shows its default as an example.
+    /// The duration of an option. The advice shows its default as an example.
     pub(super) fn duration(&mut self, key: &'static str, range: RangeInclusive<Duration>) -> Option<Duration> {
         let default = match &self.given.get(key)?.first()?.value {
             RawValue::Text(text) => text.clone(),
@@ -225,7 +225,7 @@ impl Settings {
         })
     }
 
-    /// The list of a setting, with each element parsed by `parse`. A single text is a list of one, an empty text an empty list.
+    /// The list of an option, with each element parsed by `parse`. A single text is a list of one, an empty text an empty list.
     pub(super) fn list<T>(&mut self, key: &'static str, parse: impl Fn(&str) -> Result<T, Advice>) -> Option<Vec<T>> {
         self.each(key, |value, location| {
             let items: Vec<Result<T, Wrong>> = match value {
@@ -252,8 +252,8 @@ impl Settings {
     ) -> Option<T> {
         let mut result = None;
         let mut wrong = Vec::new();
-        for setting in self.given.get(key).into_iter().flatten() {
-            match read(&setting.value, &setting.location) {
+        for given in self.given.get(key).into_iter().flatten() {
+            match read(&given.value, &given.location) {
                 Ok(value) => result = Some(value),
                 Err(found) => wrong.extend(found),
             }

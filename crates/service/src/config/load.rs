@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use domain::SessionLimits;
 
-use super::layers::Settings;
+use super::layers::Layers;
 use super::{
-    AdminConfig, AuditConfig, Config, DEFAULTS, EffectiveSetting, FeedConfig, GuildsConfig, HttpConfig, IdpConfig,
+    AdminConfig, AuditConfig, Config, DEFAULTS, EffectiveValue, FeedConfig, GuildsConfig, HttpConfig, IdpConfig,
     LimitsConfig, LogConfig, OtelConfig, SiteConfig, SocketAccess, StoreConfig, TlsConfig, UNDOCUMENTED, checks,
     log_filter, site_value,
 };
 use super::{listen, value};
 
-/// TOML text with some of the settings.
+/// TOML text with some of the options.
 #[derive(Clone)]
 pub struct Layer {
     /// Its name in errors: the file's path, or what created it.
@@ -92,16 +92,16 @@ impl Config {
         read(layers, file, environment).map(|(config, _)| config)
     }
 
-    /// Every setting with its value and source, for a configuration that can be loaded. Secrets are hidden.
+    /// Every option with its value and source, for a configuration that can be loaded. Secrets are hidden.
     pub fn effective<K, V>(
         file: Option<&Path>,
         environment: impl IntoIterator<Item = (K, V)>,
-    ) -> Result<Vec<EffectiveSetting>, ConfigError>
+    ) -> Result<Vec<EffectiveValue>, ConfigError>
     where
         K: Into<OsString>,
         V: Into<OsString>,
     {
-        read(&[], file, environment).map(|(_, settings)| settings.effective())
+        read(&[], file, environment).map(|(_, layers)| layers.effective())
     }
 }
 
@@ -109,31 +109,31 @@ fn read<K, V>(
     layers: &[Layer],
     file: Option<&Path>,
     environment: impl IntoIterator<Item = (K, V)>,
-) -> Result<(Config, Settings), ConfigError>
+) -> Result<(Config, Layers), ConfigError>
 where
     K: Into<OsString>,
     V: Into<OsString>,
 {
     let file = file.map(Layer::read).transpose()?;
-    let mut settings =
-        Settings::new(&Layer::new("default.toml", DEFAULTS), &Layer::new("undocumented.toml", UNDOCUMENTED));
+    let mut written =
+        Layers::new(&Layer::new("default.toml", DEFAULTS), &Layer::new("undocumented.toml", UNDOCUMENTED));
     for layer in layers.iter().chain(&file) {
-        settings.layer(layer);
+        written.layer(layer);
     }
-    settings.environment(environment.into_iter().map(|(name, value)| (name.into(), value.into())));
+    written.environment(environment.into_iter().map(|(name, value)| (name.into(), value.into())));
 
-    let config = build(&mut settings);
+    let config = build(&mut written);
     if let Some(config) = &config {
-        checks::cross_check(config, &mut settings);
+        checks::cross_check(config, &mut written);
     }
-    settings.finish()?;
+    written.finish()?;
     let config = config.ok_or_else(|| ConfigError::one("the defaults of this build are incomplete".into()))?;
-    Ok((config, settings))
+    Ok((config, written))
 }
 
-/// Parses every setting. `None` only if the defaults are broken; problems in other layers are added to `settings`.
-fn build(settings: &mut Settings) -> Option<Config> {
-    let s = settings;
+/// Parses every option. `None` only if the defaults are broken; problems in other layers are added to `layers`.
+fn build(layers: &mut Layers) -> Option<Config> {
+    let s = layers;
     let cert = s.text("tls.cert", value::path)?;
     let key = s.text("tls.key", value::path)?;
     checks::tls_pair(cert.is_some(), key.is_some(), s);
@@ -230,7 +230,7 @@ fn build(settings: &mut Settings) -> Option<Config> {
     })
 }
 
-fn site(s: &mut Settings) -> Option<SiteConfig> {
+fn site(s: &mut Layers) -> Option<SiteConfig> {
     Some(SiteConfig {
         enabled: s.switch("site.enabled")?,
         url: s.text("site.url", site_value::site_url)?,

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use domain::SessionLimits;
 pub use key::{SecretKey, SecretKeyError};
-pub use layers::{EffectiveSetting, SecretFile};
+pub use layers::{EffectiveValue, SecretFile};
 pub use listen::{ListenAddress, SocketAccess};
 pub use load::{ConfigError, Layer};
 pub use reloadable::{ConfigChanges, CurrentConfig, ReloadableConfig};
@@ -31,7 +31,7 @@ use secrecy::SecretString;
 pub(crate) use suggest::suggest;
 pub(crate) use value::{any_duration, origin_of};
 
-/// The commented defaults, which are also the reference for all settings.
+/// The commented defaults, which are also the reference for all options.
 pub const DEFAULTS: &str = include_str!("default.toml");
 
 /// Where the data is stored if nothing is set: a file in the current folder.
@@ -40,10 +40,10 @@ pub(crate) fn default_store_url() -> &'static str {
     line.and_then(|rest| rest.strip_suffix('"')).unwrap_or_default()
 }
 
-/// The settings that only test programs change.
+/// The options that only test programs change.
 const UNDOCUMENTED: &str = include_str!("undocumented.toml");
 
-/// All settings. `default.toml` next to this file documents each one and has its default.
+/// All options. `default.toml` next to this file documents each one and has its default.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// `[http]`
@@ -76,7 +76,7 @@ pub struct Config {
     pub otel: OtelConfig,
     pub secret_files: Vec<SecretFile>,
     /// A summary of what was written, to see what another configuration changes.
-    written: reloadable::WrittenSettings,
+    written: reloadable::WrittenValues,
 }
 
 /// How much of the audit is kept.
@@ -205,9 +205,9 @@ pub struct LimitsConfig {
     pub refused_sign_ins_per_minute: u32,
     /// `limits.sign_ins_per_user`: codes exchanged by one user in ten minutes.
     pub sign_ins_per_user: u32,
-    /// Codes being exchanged at the same time, in total. Not a setting.
+    /// Codes being exchanged at the same time, in total. Not an option.
     pub concurrent_exchanges: usize,
-    /// Codes being exchanged at the same time for one client address; 0 means no limit. Not a setting.
+    /// Codes being exchanged at the same time for one client address; 0 means no limit. Not an option.
     pub concurrent_exchanges_per_address: usize,
     /// `limits.requests_per_second`, per client address.
     pub requests_per_second: u32,
@@ -225,7 +225,7 @@ pub struct LimitsConfig {
     pub live: usize,
     /// `limits.live_per_address`: of those, from one client address; 0 means no limit.
     pub live_per_address: usize,
-    /// HTTP/2 streams per connection. Not a setting.
+    /// HTTP/2 streams per connection. Not an option.
     pub streams_per_connection: u32,
     /// `limits.handshake_timeout`: TLS.
     pub handshake_timeout: Duration,

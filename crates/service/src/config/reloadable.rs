@@ -1,4 +1,4 @@
-//! What a reload changes: which settings a running service takes over, and which need a restart. This is the only list of them.
+//! What a reload changes: which options a running service takes over, and which need a restart. This is the only list of them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use arc_swap::{ArcSwap, Guard};
 
 use super::{AccessLog, Config, FeedConfig, LimitsConfig};
 
-/// The settings that a running service takes over; all others need a restart. A name that ends with a dot is a whole section.
+/// The options that a running service takes over; all others need a restart. A name that ends with a dot is a whole section.
 const RELOADABLE: [&str; 9] = [
     "feed.",
     "http.allowed_headers",
@@ -22,7 +22,7 @@ const RELOADABLE: [&str; 9] = [
     "tls.key",
 ];
 
-/// Settings that can change while the service runs. The certificate, the keys and the log filter can change too; they are kept
+/// Options that can change while the service runs. The certificate, the keys and the log filter can change too; they are kept
 /// where they are used.
 #[derive(Clone, Debug)]
 pub struct ReloadableConfig {
@@ -47,10 +47,10 @@ impl From<&Config> for ReloadableConfig {
     }
 }
 
-/// The current settings; cheap to clone and to read.
+/// The current options; cheap to clone and to read.
 #[derive(Clone, Debug)]
 pub struct CurrentConfig {
-    settings: Arc<ArcSwap<ReloadableConfig>>,
+    current: Arc<ArcSwap<ReloadableConfig>>,
     /// Separate from the others, because every request reads it.
     access: Arc<AtomicU8>,
 }
@@ -58,14 +58,14 @@ pub struct CurrentConfig {
 impl CurrentConfig {
     pub fn new(config: &Config) -> Self {
         Self {
-            settings: Arc::new(ArcSwap::from_pointee(config.into())),
+            current: Arc::new(ArcSwap::from_pointee(config.into())),
             access: Arc::new(AtomicU8::new(config.log.access as u8)),
         }
     }
 
-    /// The current settings; hold them briefly, not across an await.
+    /// The current options; hold them briefly, not across an await.
     pub fn get(&self) -> Guard<Arc<ReloadableConfig>> {
-        self.settings.load()
+        self.current.load()
     }
 
     /// `log.access`
@@ -75,19 +75,19 @@ impl CurrentConfig {
     }
 
     pub fn replace(&self, config: &Config) {
-        self.settings.store(Arc::new(config.into()));
+        self.current.store(Arc::new(config.into()));
         self.access.store(config.log.access as u8, Ordering::Relaxed);
     }
 }
 
-/// The names of the settings that differ between two configurations.
+/// The names of the options that differ between two configurations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigChanges {
     /// A running service takes these over.
     pub reloadable: Vec<String>,
     /// These need a restart.
     pub need_restart: Vec<String>,
-    /// Reloadable settings that were set and no longer are, so that their defaults apply.
+    /// Reloadable options that were set and no longer are, so that their defaults apply.
     pub unset: Vec<String>,
 }
 
@@ -100,7 +100,7 @@ impl Config {
                 RELOADABLE.iter().any(|listed| name == *listed || listed.ends_with('.') && name.starts_with(listed));
             is_listed && !(switches_tls && name.starts_with("tls."))
         };
-        let hash = |config: &Self, name: &str| config.written.0.get(name).map(|setting| setting.hash);
+        let hash = |config: &Self, name: &str| config.written.0.get(name).map(|value| value.hash);
         let changed = new.written.0.keys().filter(|name| hash(self, name) != hash(new, name));
         let (reloadable, need_restart): (Vec<_>, _) = changed.cloned().partition(|name| is_reloadable(name));
         let is_unset = |name: &&String| self.is_set(name) && !new.is_set(name);
@@ -109,25 +109,25 @@ impl Config {
 
     /// Whether any layer other than the defaults sets it.
     pub fn is_set(&self, name: &str) -> bool {
-        self.written.0.get(name).is_some_and(|setting| setting.is_set)
+        self.written.0.get(name).is_some_and(|value| value.is_set)
     }
 }
 
-/// A hash of each setting as written, to see what changed without keeping secrets.
+/// A hash of each option as written, to see what changed without keeping secrets.
 #[derive(Clone, Default)]
-pub(super) struct WrittenSettings(pub(super) BTreeMap<String, WrittenSetting>);
+pub(super) struct WrittenValues(pub(super) BTreeMap<String, WrittenValue>);
 
 #[derive(Clone, Copy)]
-pub(super) struct WrittenSetting {
+pub(super) struct WrittenValue {
     pub(super) hash: u64,
     /// Whether any layer other than the defaults sets it.
     pub(super) is_set: bool,
 }
 
 // Not even a secret's hash belongs in the log.
-impl fmt::Debug for WrittenSettings {
+impl fmt::Debug for WrittenValues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("WrittenSettings").field(&self.0.len()).finish()
+        f.debug_tuple("WrittenValues").field(&self.0.len()).finish()
     }
 }
 
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_is_no_longer_written_is_told_from_one_that_is_written_as_its_default() {
+    fn an_option_that_is_no_longer_written_is_told_from_one_that_is_written_as_its_default() {
         let table: &[(&str, &str, &[&str])] = &[
             ("limits.live = 5", "", &["limits.live"]),
             ("limits.live = 5", "limits.live = 10000", &[]),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_reloaded_is_a_setting() {
+    fn what_can_be_reloaded_is_an_option() {
         let written = config("").written.0;
         for name in RELOADABLE {
             assert!(written.keys().any(|key| key == name || name.ends_with('.') && key.starts_with(name)), "{name}");
@@ -196,6 +196,6 @@ mod tests {
     fn nothing_of_a_value_is_printed() {
         let written = config("idp.client_id = \"hush\"").written;
         let shown = format!("{written:?}");
-        assert!(shown.starts_with("WrittenSettings(") && !shown.contains("idp"), "{shown}");
+        assert!(shown.starts_with("WrittenValues(") && !shown.contains("idp"), "{shown}");
     }
 }

@@ -9,7 +9,7 @@ pub(crate) fn suggest<'a>(unknown: &str, tail: &str, candidates: impl Iterator<I
     }
     let unknown = unknown.to_lowercase();
     let tail = tail.to_lowercase();
-    // Among settings with the same name, one without a section is probably in the shortest section: `listen` is `http.listen`.
+    // Among options with the same name, one without a section is probably in the shortest section: `listen` is `http.listen`.
     let has_section = !matches!(unknown.strip_suffix(&tail), None | Some("companion"));
     let distance = |candidate: &str| {
         let candidate = candidate.to_lowercase();

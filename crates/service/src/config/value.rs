@@ -1,4 +1,4 @@
-//! The values that single settings accept. Each function returns the value, or advice on what to write instead.
+//! The values that single options accept. Each function returns the value, or advice on what to write instead.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};

@@ -53,13 +53,13 @@ impl World {
     fn new() -> AssertUnwindSafe<Self> {
         let folder = TestFolder::new();
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        let settings = format!(
+        let configuration = format!(
             "[store]\nurl = \"sqlite:{}\"\n[http]\ntrusted_proxies = [\"10.0.0.0/8\"]\n\
              [limits]\nexempt = [\"0.0.0.0/0\", \"::/0\"]\n[feed]\nrefused_keys_per_minute = 0",
             folder.path("test.db").display()
         );
         let nothing = std::iter::empty::<(String, String)>();
-        let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
+        let config = Config::load_over(&[Layer::new("test", configuration)], None, nothing).unwrap();
         let clock = Clock::manual(Time::from_seconds(1));
         let app = runtime.block_on(App::build(config, clock, Random::seeded(1), Version::UNKNOWN)).unwrap();
         AssertUnwindSafe(Self { service: HttpService::new(Arc::new(app)), runtime, _folder: folder })

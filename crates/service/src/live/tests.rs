@@ -17,9 +17,9 @@ use crate::config::{Config, Layer};
 const NOW: Time = Time::from_seconds(1000);
 
 async fn app(folder: &TestFolder) -> Arc<App> {
-    let settings = format!("[store]\nurl = \"sqlite:{}\"", folder.path("test.db").display());
+    let configuration = format!("[store]\nurl = \"sqlite:{}\"", folder.path("test.db").display());
     let nothing = std::iter::empty::<(String, String)>();
-    let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
+    let config = Config::load_over(&[Layer::new("test", configuration)], None, nothing).unwrap();
     Arc::new(App::build(config, Clock::manual(NOW), Random::seeded(1), Version::UNKNOWN).await.unwrap())
 }
 

@@ -233,9 +233,9 @@ mod tests {
     use super::*;
     use crate::config::Layer;
 
-    fn registry(settings: &str) -> (Registry, Clock) {
+    fn registry(configuration: &str) -> (Registry, Clock) {
         let nothing = std::iter::empty::<(String, String)>();
-        let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
+        let config = Config::load_over(&[Layer::new("test", configuration)], None, nothing).unwrap();
         let clock = Clock::manual(Time::from_seconds(1));
         (Registry::new(&config, CurrentConfig::new(&config), clock.clone(), Arc::default()), clock)
     }

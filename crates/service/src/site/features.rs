@@ -8,7 +8,7 @@ use super::layout::{PageFrame, Section};
 use super::reference::markdown;
 use super::{Language, Site, SiteFileError, files};
 
-const SETTING: &str = "site.features";
+const OPTION: &str = "site.features";
 const LARGEST_KILOBYTES: u64 = 64;
 
 /// The operator's text.
@@ -20,7 +20,7 @@ pub(super) struct Features {
 
 impl Features {
     pub(super) fn read(path: &Path) -> Result<Self, SiteFileError> {
-        let all = files::read_text(SETTING, path, LARGEST_KILOBYTES)?;
+        let all = files::read_text(OPTION, path, LARGEST_KILOBYTES)?;
         let all = all.trim_start();
         let (first, rest) = all.split_once('\n').unwrap_or((all, ""));
         Ok(match first.strip_prefix("# ") {

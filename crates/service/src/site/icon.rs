@@ -6,7 +6,7 @@ use super::SiteFileError;
 use super::files;
 use crate::views::tagged::TaggedBody;
 
-pub(super) const SETTING: &str = "site.icon";
+pub(super) const OPTION: &str = "site.icon";
 const LARGEST_KILOBYTES: u64 = 256;
 
 /// A picture in memory.
@@ -17,9 +17,9 @@ pub(super) struct Icon {
 
 impl Icon {
     pub(super) fn read(path: &Path) -> Result<Self, SiteFileError> {
-        let bytes = files::read(SETTING, path, LARGEST_KILOBYTES)?;
+        let bytes = files::read(OPTION, path, LARGEST_KILOBYTES)?;
         let kinds = "PNG, JPEG, WebP or GIF";
-        let unknown = || SiteFileError::NotAPicture { setting: SETTING, path: path.to_owned(), kinds };
+        let unknown = || SiteFileError::NotAPicture { option: OPTION, path: path.to_owned(), kinds };
         let media_type = media_type(&bytes).ok_or_else(unknown)?;
         Ok(Self { media_type, body: TaggedBody::new(bytes.into()) })
     }

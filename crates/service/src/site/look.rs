@@ -9,7 +9,7 @@ use super::{SiteFileError, files};
 use crate::config::SiteConfig;
 use crate::views::compressible::CompressibleBody;
 
-pub(super) const SETTING: &str = "site.style";
+pub(super) const OPTION: &str = "site.style";
 const LARGEST_KILOBYTES: u64 = 64;
 
 /// The backgrounds of pages in `assets/style.css`.
@@ -32,7 +32,7 @@ impl Look {
     pub(super) fn read(config: &SiteConfig) -> Result<Option<Self>, SiteFileError> {
         let mut sheet = config.accent.as_deref().and_then(parse).map(accent_rules).unwrap_or_default();
         if let Some(path) = &config.style {
-            sheet.push_str(&files::read_text(SETTING, path, LARGEST_KILOBYTES)?);
+            sheet.push_str(&files::read_text(OPTION, path, LARGEST_KILOBYTES)?);
         }
         if sheet.is_empty() {
             return Ok(None);

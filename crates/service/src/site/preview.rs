@@ -6,19 +6,19 @@ use super::icon::{Icon, media_type};
 use super::{SiteFileError, files};
 use crate::views::tagged::TaggedBody;
 
-pub(super) const SETTING: &str = "site.preview";
+pub(super) const OPTION: &str = "site.preview";
 const LARGEST_KILOBYTES: u64 = 1024;
 pub(super) const WIDTH: u32 = 1200;
 pub(super) const HEIGHT: u32 = 630;
 
 /// Reads the file and checks its kind and size.
 pub(super) fn read(path: &Path) -> Result<Icon, SiteFileError> {
-    let bytes = files::read(SETTING, path, LARGEST_KILOBYTES)?;
+    let bytes = files::read(OPTION, path, LARGEST_KILOBYTES)?;
     let media_type = media_type(&bytes).filter(|kind| matches!(*kind, "image/png" | "image/jpeg"));
     match (media_type, size(&bytes)) {
         (Some(media_type), Some((WIDTH, HEIGHT))) => Ok(Icon { media_type, body: TaggedBody::new(bytes.into()) }),
         (Some(_), Some((width, height))) => Err(SiteFileError::PreviewSize { path: path.to_owned(), width, height }),
-        _ => Err(SiteFileError::NotAPicture { setting: SETTING, path: path.to_owned(), kinds: "PNG or JPEG" }),
+        _ => Err(SiteFileError::NotAPicture { option: OPTION, path: path.to_owned(), kinds: "PNG or JPEG" }),
     }
 }
 

@@ -280,9 +280,9 @@ mod tests {
     impl Weigh for Number {}
 
     async fn app(folder: &TestFolder) -> Arc<App> {
-        let settings = format!("[store]\nurl = \"sqlite:{}\"", folder.path("test.db").display());
+        let configuration = format!("[store]\nurl = \"sqlite:{}\"", folder.path("test.db").display());
         let nothing = std::iter::empty::<(String, String)>();
-        let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
+        let config = Config::load_over(&[Layer::new("test", configuration)], None, nothing).unwrap();
         let clock = Clock::manual(Time::from_seconds(1));
         Arc::new(App::build(config, clock, Random::seeded(1), Version::UNKNOWN).await.unwrap())
     }

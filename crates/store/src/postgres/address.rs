@@ -131,7 +131,7 @@ impl Address {
         self
     }
 
-    /// The same address for a pool of read-only connections. Each connection is told separately: its settings ask for a host
+    /// The same address for a pool of read-only connections. Each connection is told separately: its options ask for a host
     /// that accepts writes, which a connection that starts as read-only would never find.
     pub(super) fn read_only(mut self) -> Self {
         self.is_read_only = true;
@@ -258,7 +258,7 @@ fn host(url: &str, verified: bool) -> Result<Host, String> {
     Ok(Host { config, name, ready })
 }
 
-/// The settings for one host, with our defaults for what its URL leaves open.
+/// The options for one host, with our defaults for what its URL leaves open.
 fn config(url: &str, verified: bool) -> Result<Config, String> {
     let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
         // Its source names the option that is wrong, never its value.

@@ -20,7 +20,7 @@ pub(super) const READ_ONLY: &str = "SET default_transaction_read_only = on";
 /// statements of a transaction.
 pub(super) fn build(address: &Address, connections: usize, wait: Duration, idle: Duration) -> Result<Pool> {
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    // These settings are not used, because `ByAddress` connects instead of the manager.
+    // These options are not used, because `ByAddress` connects instead of the manager.
     let manager = Manager::from_connect(tokio_postgres::Config::new(), ByAddress(address.clone()), recycling);
     // JIT compilation is for statements that run for seconds; it would make some of ours a hundred times slower.
     let limits = format!(

@@ -83,7 +83,7 @@ fn the_page_about_privacy_says_where_people_stand_and_what_forgetting_does_there
         let row = page.lines().find(|line| line.starts_with(&format!("| `{}` |", place.table)));
         let row = row.unwrap_or_else(|| panic!("docs/privacy.md: {} is missing", place.table));
         let cells: Vec<_> = row.split('|').map(str::trim).collect();
-        // A setting is named with its section.
+        // An option is named with its section.
         let named = cells[2].split('`').skip(1).step_by(2).filter(|name| !name.contains('.'));
         let named: BTreeSet<_> = named.collect();
         assert_eq!(named, place.columns.iter().copied().collect(), "docs/privacy.md, {}", place.table);

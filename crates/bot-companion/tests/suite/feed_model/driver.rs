@@ -16,7 +16,7 @@ use super::model::{Expected, Life, Model, Process, Request, Staged, What};
 use super::{PEOPLE, SEED, SILENCE, tell_provider};
 use crate::harness::{Answer, Bot, Client, EMPTIED, START, TestApp, Wire, eventually, ndjson, request};
 
-const SETTINGS: &str = "[feed]\nrequests_per_second = 0";
+const CONFIGURATION: &str = "[feed]\nrequests_per_second = 0";
 
 pub struct World {
     pub app: TestApp,
@@ -67,7 +67,7 @@ fn first_list(user: u64, guilds: &[u64]) -> BTreeSet<u64> {
 
 impl World {
     async fn new(seed: u64) -> Self {
-        let app = TestApp::builder().set(SETTINGS).start().await;
+        let app = TestApp::builder().set(CONFIGURATION).start().await;
         let mut model = Model { now: START.millis(), ..Model::default() };
         let (mut people, dice) = (Vec::new(), Generator::new(seed));
         for (name, user) in PEOPLE {
@@ -232,9 +232,9 @@ impl World {
         story.steps.push(format!("the service restarts{}", if is_emptied { " with an emptied store" } else { "" }));
         let app = if is_emptied {
             model.empty();
-            app.restarted_after(EMPTIED, &[SETTINGS]).await
+            app.restarted_after(EMPTIED, &[CONFIGURATION]).await
         } else {
-            app.restarted(&[SETTINGS]).await
+            app.restarted(&[CONFIGURATION]).await
         };
         let bot = bot.at(&app);
         let people = people

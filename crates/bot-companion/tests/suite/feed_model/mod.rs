@@ -59,7 +59,7 @@ pub fn tell_provider(sandbox: &Sandbox, name: &str, user: u64, guilds: &BTreeSet
 }
 
 /// The number that this environment variable sets.
-pub fn setting(name: &str) -> Option<u64> {
+pub fn variable(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name} must be a number: {text}")))
 }
@@ -67,12 +67,12 @@ pub fn setting(name: &str) -> Option<u64> {
 #[tokio::test]
 async fn new_histories_are_as_the_model_says() {
     // As many as a run of all tests can afford.
-    let (random, count) = match setting("FEED_MODEL_HISTORIES") {
+    let (random, count) = match variable("FEED_MODEL_HISTORIES") {
         Some(count) => (Random::from_system(), count),
         None => (Random::seeded(seed_of_commit()), if on_postgres() { 4 } else { 10 }),
     };
     let new = || (0..count).map(|_| random.number()).collect();
-    let seeds: Vec<u64> = setting(SEED).map_or_else(new, |seed| vec![seed]);
+    let seeds: Vec<u64> = variable(SEED).map_or_else(new, |seed| vec![seed]);
     driver::run(seeds.into_iter(), STEPS).await;
 }
 

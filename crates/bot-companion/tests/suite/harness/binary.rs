@@ -51,8 +51,8 @@ pub fn send_signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// Writes a configuration for this provider into the folder, with these settings added, and returns its path.
-pub fn config_file(folder: &Folder, sandbox: &Sandbox, settings: &str) -> PathBuf {
+/// Writes a configuration for this provider into the folder, with these options added, and returns its path.
+pub fn config_file(folder: &Folder, sandbox: &Sandbox, configuration: &str) -> PathBuf {
     let path = folder.path().join("companion.toml");
     let text = format!(
         r#"
@@ -67,9 +67,9 @@ pub fn config_file(folder: &Folder, sandbox: &Sandbox, settings: &str) -> PathBu
         limits.handshake_timeout = "5m"
         limits.header_timeout = "5m"
         {PATIENT}
-        {settings}
+        {configuration}
         "#,
-        store = folder.store_settings(),
+        store = folder.store_configuration(),
         base_url = sandbox.base_url(),
     );
     std::fs::write(&path, text).unwrap();

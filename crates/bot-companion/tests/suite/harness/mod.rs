@@ -88,7 +88,7 @@ pub struct Builder {
 }
 
 impl TestApp {
-    /// A service with the suite's settings.
+    /// A service with the suite's options.
     pub async fn start() -> Self {
         Self::builder().start().await
     }
@@ -157,9 +157,9 @@ impl TestApp {
         self.replica_with("").await
     }
 
-    /// The same with these settings (TOML), which a replica does not share by default.
-    pub async fn replica_with(&self, settings: &str) -> Self {
-        let mut builder = Self::builder().set(settings);
+    /// The same with these options (TOML), which a replica does not share by default.
+    pub async fn replica_with(&self, configuration: &str) -> Self {
+        let mut builder = Self::builder().set(configuration);
         builder.clock = self.clock.clone();
         builder.folder = Arc::clone(&self.folder);
         builder.sandbox = Some(Arc::clone(&self.sandbox));
@@ -177,20 +177,20 @@ impl TestApp {
         builder.clock = self.clock.clone();
         builder.folder = Arc::clone(&self.folder);
         builder.sandbox = Some(Arc::clone(&self.sandbox));
-        let settings: Vec<_> = layers.iter().map(|text| (*text).to_owned()).collect();
+        let configuration: Vec<_> = layers.iter().map(|text| (*text).to_owned()).collect();
         self.stopped().await.sql(statements).await;
-        settings.into_iter().fold(builder, |builder, text| builder.set(&text)).start().await
+        configuration.into_iter().fold(builder, |builder, text| builder.set(&text)).start().await
     }
 }
 
 impl Builder {
-    /// With these settings (TOML) on top of the suite's own.
+    /// With these options (TOML) on top of the suite's own.
     pub fn set(mut self, text: &str) -> Self {
         self.layers.push(Layer::new("test", text));
         self
     }
 
-    /// Changes what is not a setting.
+    /// Changes what is not an option.
     pub fn adjust(mut self, adjust: fn(&mut Config)) -> Self {
         self.adjust = adjust;
         self
@@ -240,7 +240,7 @@ impl Builder {
             requests_per_second = 0
             refused_sign_ins_per_minute = 0
             "#,
-            store = self.folder.store_settings(),
+            store = self.folder.store_configuration(),
             base_url = sandbox.base_url(),
         );
         let mut layers = vec![Layer::new("patient", PATIENT), Layer::new("suite", own)];

@@ -73,8 +73,8 @@ impl Folder {
         self.folder.root()
     }
 
-    /// The settings that point the service to this folder's store.
-    pub fn store_settings(&self) -> String {
+    /// The options that point the service to this folder's store.
+    pub fn store_configuration(&self) -> String {
         match self.url() {
             None => format!("store.url = \"sqlite:{}\"", self.file().display()),
             // Few connections, because many tests share the server; and on a busy machine each may take its time.

@@ -178,7 +178,7 @@ fn admin_socket(config: AdminConfig) -> anyhow::Result<Option<TcpListener>> {
     Ok(TcpListener::bind(listen).or_else(|_| TcpListener::bind((listen.ip(), 0))).ok())
 }
 
-/// The settings of `dev`. The environment can override them, except where that would open the sandbox to others or write demo
+/// The configuration of `dev`. The environment can override them, except where that would open the sandbox to others or write demo
 /// data over someone's own: it must be safe to try `dev` in a shell that is set up for `serve`.
 fn configuration(
     options: &DevOptions,

@@ -126,7 +126,7 @@ pub(super) fn run(init: Init) -> anyhow::Result<()> {
         .into());
     }
     let new_key = needs_key(&known).then(new_key);
-    let text = SecretString::from(render(&settings(&known, new_key.as_ref())));
+    let text = SecretString::from(render(&options(&known, new_key.as_ref())));
     check(&file, &text, &known)?;
     let is_replaced = write(&file, &text, force).with_context(|| format!("cannot write {}", file.display()))?;
     let value = json!({
@@ -214,7 +214,7 @@ fn new_key() -> SecretKey {
     SecretKey::new(random_text(8, secret_bytes), bytes)
 }
 
-fn settings(known: &Answers, key: Option<&SecretKey>) -> Vec<(&'static str, Value)> {
+fn options(known: &Answers, key: Option<&SecretKey>) -> Vec<(&'static str, Value)> {
     let mut redirects = known.redirect_uris.clone();
     if redirects.is_empty() {
         redirects.extend(known.site_dashboard());
@@ -239,7 +239,7 @@ fn settings(known: &Answers, key: Option<&SecretKey>) -> Vec<(&'static str, Valu
         ("site.url", text(known.public_url.as_deref())),
         ("site.name", text(known.name.as_deref())),
     ];
-    set.into_iter().filter_map(|(setting, value)| Some((setting, value?))).collect()
+    set.into_iter().filter_map(|(option, value)| Some((option, value?))).collect()
 }
 
 /// The same as `check`, before anything is written.

@@ -1,28 +1,28 @@
-//! The text of a new configuration: all settings, with some of them set.
+//! The text of a new configuration: all options, with some of them set.
 
 use toml::Value;
 
 use crate::config::DEFAULTS;
 
 const HEAD: &str = "\
-# The configuration of bot-companion, created by `bot-companion init`. Settings that are commented out have their defaults:
+# The configuration of bot-companion, created by `bot-companion init`. Options that are commented out have their defaults:
 # remove the `#` to change one. `bot-companion check` validates this file, and `bot-companion config --effective` shows the
 # values in use.
 #
 ";
 
-/// The default of a setting like `http.listen`.
-pub(super) fn default_of(setting: &str) -> String {
+/// The default of an option like `http.listen`.
+pub(super) fn default_of(option: &str) -> String {
     let of = |(section, key): (&str, &str)| {
         let defaults: toml::Table = toml::from_str(DEFAULTS).ok()?;
         Some(defaults.get(section)?.get(key)?.as_str()?.to_owned())
     };
-    setting.split_once('.').and_then(of).unwrap_or_default()
+    option.split_once('.').and_then(of).unwrap_or_default()
 }
 
-/// The default configuration with these settings set and all others commented out, so that new defaults of later releases
+/// The default configuration with these options set and all others commented out, so that new defaults of later releases
 /// apply.
-pub(super) fn render(settings: &[(&str, Value)]) -> String {
+pub(super) fn render(options: &[(&str, Value)]) -> String {
     // The first paragraph is about the default configuration itself.
     let (_, reference) = DEFAULTS.split_once("\n#\n").unwrap_or(("", DEFAULTS));
     let (mut section, mut text) = (String::new(), HEAD.to_owned());
@@ -33,7 +33,7 @@ pub(super) fn render(settings: &[(&str, Value)]) -> String {
         let key = line.split_once(" = ").map(|(key, _)| key).filter(|key| !key.starts_with('#'));
         let set = key.and_then(|key| {
             let name = format!("{section}.{key}");
-            settings.iter().find(|(setting, _)| *setting == name).map(|(_, value)| format!("{key} = {value}"))
+            options.iter().find(|(option, _)| *option == name).map(|(_, value)| format!("{key} = {value}"))
         });
         match (key, set) {
             (Some(_), Some(set)) => text.push_str(&set),
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_of_the_reference_is_there_once() {
+    fn every_option_of_the_reference_is_there_once() {
         let text = render(&[]);
         let keys = |text: &str, mark: &str| {
             let keys = text.lines().filter_map(|line| line.strip_prefix(mark)?.split_once(" = "));

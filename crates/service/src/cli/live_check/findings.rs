@@ -31,7 +31,7 @@ pub(super) enum CheckedPort {
 }
 
 pub(super) fn port(port: CheckedPort, listen: &ListenAddress, taken: &io::Error, is_ours: bool) -> CheckLine {
-    let (name, setting) = match port {
+    let (name, option) = match port {
         CheckedPort::Service => ("port", "http.listen"),
         CheckedPort::Admin | CheckedPort::DefaultAdmin => ("admin port", "admin.listen"),
     };
@@ -39,7 +39,7 @@ pub(super) fn port(port: CheckedPort, listen: &ListenAddress, taken: &io::Error,
         return CheckLine::fine(name, format!("{listen} is in use by a running bot-companion"));
     }
     let advice = listen_advice(listen, taken);
-    let text = format!("cannot listen on {listen} ({taken}); {advice}, or set {setting} to another address");
+    let text = format!("cannot listen on {listen} ({taken}); {advice}, or set {option} to another address");
     match port {
         CheckedPort::DefaultAdmin => CheckLine::warning(name, text),
         CheckedPort::Service | CheckedPort::Admin => CheckLine::failed(name, text),
@@ -92,7 +92,7 @@ pub(super) fn role(server: &ServerLook) -> CheckLine {
 
 /// Whether the server accepts as many connections as one replica may open: the pool, the listener, and one more during startup.
 pub(in crate::cli) fn connections(server: &ServerLook, pool: usize) -> CheckLine {
-    let (most, setting) = server.connections;
+    let (most, option) = server.connections;
     let needed = saturating::to_i64(pool).saturating_add(2);
     if needed <= most {
         return CheckLine::fine("connections", format!("this replica uses {needed} of at most {most}"));
@@ -101,7 +101,7 @@ pub(in crate::cli) fn connections(server: &ServerLook, pool: usize) -> CheckLine
         "connections",
         format!(
             "store.connections is {pool}, so this replica needs {needed} connections (the pool and two more), but the server \
-             allows this role only {most}; lower store.connections, or raise {setting} (docs/scaling.md)"
+             allows this role only {most}; lower store.connections, or raise {option} (docs/scaling.md)"
         ),
     )
 }

@@ -1,31 +1,31 @@
-//! The settings in use, and where each came from.
+//! The options in use, and where each came from.
 
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 
-use super::{RawValue, SECRETS, Settings};
+use super::{Layers, RawValue, SECRETS};
 use crate::config::value::store_url;
 
-/// A setting in use.
+/// An option in use.
 #[derive(Clone, Debug, PartialEq)]
-pub struct EffectiveSetting {
+pub struct EffectiveValue {
     /// Its name, like `http.listen`.
-    pub key: String,
+    pub option: String,
     /// Its value as given; secrets are hidden.
     pub value: Value,
     /// Where it came from: `default`, `FILE:LINE`, or a variable.
     pub source: String,
 }
 
-impl Settings {
-    /// Every setting, by name. An undocumented one is only there if it is set.
-    pub(in crate::config) fn effective(&self) -> Vec<EffectiveSetting> {
+impl Layers {
+    /// Every option, by name. An undocumented one is only there if it is set.
+    pub(in crate::config) fn effective(&self) -> Vec<EffectiveValue> {
         let listed = self.given.iter().filter(|(key, _)| self.is_documented(key) || self.is_set(key));
         let last = listed.filter_map(|(key, given)| Some((key, given.last()?)));
-        let shown = last.map(|(key, setting)| EffectiveSetting {
-            key: key.clone(),
-            value: if SECRETS.contains(&key.as_str()) { hidden(&setting.value) } else { shown(&setting.value) },
-            source: match setting.location.text.as_str() {
+        let shown = last.map(|(key, given)| EffectiveValue {
+            option: key.clone(),
+            value: if SECRETS.contains(&key.as_str()) { hidden(&given.value) } else { shown(&given.value) },
+            source: match given.location.text.as_str() {
                 "" => "default".to_owned(),
                 place => place.to_owned(),
             },

@@ -7,20 +7,20 @@ use std::path::Path;
 use super::super::injected;
 use super::super::secret_file::secret_file;
 use super::super::suggest::suggest;
-use super::{GivenSetting, RawValue, SECRETS, Settings, SourceLocation, variable};
+use super::{GivenValue, Layers, RawValue, SECRETS, SourceLocation, variable};
 
-/// Variables with our prefix that aren't settings: they are for the build, the SDKs and the command line.
-const NOT_SETTINGS: [&str; 3] = ["COMPANION_URL", "COMPANION_BOT_KEY", "COMPANION_CONFIG"];
+/// Variables with our prefix that aren't options: they are for the build, the SDKs and the command line.
+const NOT_OPTIONS: [&str; 3] = ["COMPANION_URL", "COMPANION_BOT_KEY", "COMPANION_CONFIG"];
 const FOREIGN_PREFIX: &str = "COMPANION_BUILD_";
 
-impl Settings {
+impl Layers {
     /// Adds the environment, which overrides all other layers.
     pub(in crate::config) fn environment(&mut self, variables: impl Iterator<Item = (OsString, OsString)>) {
         let keys: BTreeMap<String, String> = self.given.keys().map(|key| (variable(key), key.clone())).collect();
         let mut ours: Vec<_> = variables
             .map(|(name, value)| (name.to_string_lossy().into_owned(), value))
             .filter(|(name, _)| name.starts_with("COMPANION_") && !name.starts_with(FOREIGN_PREFIX))
-            .filter(|(name, _)| !NOT_SETTINGS.contains(&name.as_str()))
+            .filter(|(name, _)| !NOT_OPTIONS.contains(&name.as_str()))
             .collect();
         ours.sort();
         let order = self.layers;
@@ -48,9 +48,9 @@ impl Settings {
             };
             match read {
                 Ok((text, file)) => {
-                    let setting = GivenSetting { value: RawValue::Plain(text), location };
-                    self.note_secret(key, &setting.value, file);
-                    self.given.entry(key.clone()).or_default().push(setting);
+                    let given = GivenValue { value: RawValue::Plain(text), location };
+                    self.note_secret(key, &given.value, file);
+                    self.given.entry(key.clone()).or_default().push(given);
                 }
                 Err(reason) => self.problem(None, location, reason),
             }
@@ -63,7 +63,7 @@ impl Settings {
         let candidates = documented.chain(&files).map(String::as_str);
         let similar = suggest(name, name.trim_start_matches("COMPANION"), candidates);
         let similar = similar.map(|similar| format!("; did you mean {similar}?")).unwrap_or_default();
-        self.problem(None, location, format!("there is no such setting{similar}"));
+        self.problem(None, location, format!("there is no such option{similar}"));
     }
 }
 

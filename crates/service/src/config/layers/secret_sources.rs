@@ -3,22 +3,22 @@
 use std::path::{Path, PathBuf};
 
 use super::effective::without_password;
-use super::{RawValue, SECRETS, Settings};
+use super::{Layers, RawValue, SECRETS};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretFile {
-    /// The setting, like `idp.client_secret`.
-    pub setting: &'static str,
+    /// The option, like `idp.client_secret`.
+    pub option: &'static str,
     pub path: PathBuf,
 }
 
-impl Settings {
-    /// Remembers the file this setting came from, if there is one and the value is a secret.
+impl Layers {
+    /// Remembers the file this option came from, if there is one and the value is a secret.
     pub(super) fn note_secret(&mut self, key: &str, value: &RawValue, file: Option<&Path>) {
         if let Some(path) = file
-            && let Some(setting) = SECRETS.into_iter().find(|secret| *secret == key && holds_secret(key, value))
+            && let Some(option) = SECRETS.into_iter().find(|secret| *secret == key && holds_secret(key, value))
         {
-            self.secret_files.push(SecretFile { setting, path: path.to_owned() });
+            self.secret_files.push(SecretFile { option, path: path.to_owned() });
         }
     }
 

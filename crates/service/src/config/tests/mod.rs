@@ -27,10 +27,10 @@ fn from_environment(variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
     Config::load(None, variables.iter().copied())
 }
 
-/// The documented settings with their defaults, as the environment would write them.
+/// The documented options with their defaults, as the environment would write them.
 fn documented() -> Vec<(String, String)> {
     let table: toml::Table = DEFAULTS.parse().unwrap();
-    let mut settings = Vec::new();
+    let mut options = Vec::new();
     for (section, entries) in &table {
         for (key, value) in entries.as_table().unwrap() {
             let value = match value {
@@ -42,10 +42,10 @@ fn documented() -> Vec<(String, String)> {
                 }
                 other => panic!("{other}"),
             };
-            settings.push((format!("{section}.{key}"), value));
+            options.push((format!("{section}.{key}"), value));
         }
     }
-    settings
+    options
 }
 
 #[test]
@@ -66,14 +66,14 @@ fn the_defaults() {
 }
 
 #[test]
-fn every_documented_variable_sets_its_setting() {
+fn every_documented_variable_sets_its_option() {
     let defaults: Vec<_> = documented().into_iter().map(|(key, value)| (variable(&key), value)).collect();
     let mut config = Config::load(None, defaults.clone()).unwrap();
-    // The one setting that differs from its default.
+    // The one option that differs from its default.
     assert!(std::mem::take(&mut config.admin.is_set));
     assert_eq!(format!("{config:?}"), format!("{:?}", Config::load(None, NOTHING).unwrap()));
 
-    // No setting accepts a control character, so each reports an error exactly if it is read.
+    // No option accepts a control character, so each reports an error exactly if it is read.
     let wrong = defaults.into_iter().map(|(variable, _)| (variable, "\u{7}"));
     let error = Config::load(None, wrong).unwrap_err();
     let complained: BTreeSet<_> = error.problems().iter().filter_map(|line| line.split(": ").next()).collect();
@@ -82,18 +82,18 @@ fn every_documented_variable_sets_its_setting() {
 }
 
 #[test]
-fn an_undocumented_setting_is_accepted_and_only_listed_or_proposed_if_it_is_set() {
+fn an_undocumented_option_is_accepted_and_only_listed_or_proposed_if_it_is_set() {
     let config = from_text("store.wait = \"5s\"").unwrap();
     assert_eq!(config.store.wait, Duration::from_secs(5));
     let effective = |variables: &[(&str, &str)]| Config::effective(None, variables.iter().copied()).unwrap();
-    let has_wait = |variables: &[(&str, &str)]| effective(variables).iter().any(|setting| setting.key == "store.wait");
+    let has_wait = |variables: &[(&str, &str)]| effective(variables).iter().any(|value| value.option == "store.wait");
     assert!(!has_wait(&[]) && has_wait(&[("COMPANION_STORE_WAIT", "5s")]));
     let proposed = from_text("idp.list_timeuot = \"5s\"").unwrap_err();
-    assert_eq!(proposed.problems(), ["companion.toml:1: idp.list_timeuot is not a setting"]);
+    assert_eq!(proposed.problems(), ["companion.toml:1: idp.list_timeuot is not an option"]);
 }
 
 #[test]
-fn every_setting_is_commented_with_its_variable() {
+fn every_option_is_commented_with_its_variable() {
     let mut comment = String::new();
     let mut section = "";
     for line in DEFAULTS.lines() {
@@ -199,7 +199,7 @@ fn the_files_that_hold_a_secret_are_known() {
     let found = |text: &str, variables: &[(&str, &str)]| {
         fs::write(&file, text).unwrap();
         let config = Config::load(Some(&file), variables.iter().copied()).unwrap();
-        config.secret_files.into_iter().map(|found| (found.setting, found.path)).collect::<Vec<_>>()
+        config.secret_files.into_iter().map(|found| (found.option, found.path)).collect::<Vec<_>>()
     };
     assert_eq!(found("idp.client_id = \"1\"\nidp.client_secret = \"\"\nsecrets.keys = []", &[]), []);
     assert_eq!(found("store.url = \"sqlite:a.db\"", &[]), []);

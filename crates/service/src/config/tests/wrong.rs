@@ -4,22 +4,22 @@ type Problems = &'static [&'static str];
 type Variables = &'static [(&'static str, &'static str)];
 
 pub(super) const FILES: &[(&str, Problems)] = &[
-    ("\n\n\n\n\n[http]\nlisen = \"x\"", &["companion.toml:7: http.lisen is not a setting; did you mean http.listen?"]),
+    ("\n\n\n\n\n[http]\nlisen = \"x\"", &["companion.toml:7: http.lisen is not an option; did you mean http.listen?"]),
     (
         "[sessions]\n\nidle = \"7 days\"",
         &["companion.toml:3: sessions.idle = \"7 days\": write a number and a unit, like \"7d\""],
     ),
     ("sessions.idle = 7", &["companion.toml:1: sessions.idle = 7: write a number and a unit, like \"7d\""]),
     ("sessions.idle = \"1s\"", &["companion.toml:1: sessions.idle = \"1s\": write a duration from 1m to 365d"]),
-    ("[htpp]\nlisten = 1", &["companion.toml:1: htpp is not a setting; did you mean http?"]),
-    ("listen = 1", &["companion.toml:1: listen is not a setting; did you mean http.listen?"]),
+    ("[htpp]\nlisten = 1", &["companion.toml:1: htpp is not an option; did you mean http?"]),
+    ("listen = 1", &["companion.toml:1: listen is not an option; did you mean http.listen?"]),
     (
         "[http]\nconnections = 1",
-        &["companion.toml:2: http.connections is not a setting; did you mean limits.connections?"],
+        &["companion.toml:2: http.connections is not an option; did you mean limits.connections?"],
     ),
-    ("wholly.different = 1", &["companion.toml:1: wholly is not a setting"]),
-    ("http = 1", &["companion.toml:1: http is a section: write [http] with its settings below it"]),
-    ("[[http]]\nlisten = 1", &["companion.toml:1: http is a section: write [http] with its settings below it"]),
+    ("wholly.different = 1", &["companion.toml:1: wholly is not an option"]),
+    ("http = 1", &["companion.toml:1: http is a section: write [http] with its options below it"]),
+    ("[[http]]\nlisten = 1", &["companion.toml:1: http is a section: write [http] with its options below it"]),
     (
         "[http]\nlisten = 8080",
         &[
@@ -121,7 +121,7 @@ pub(super) const FILES: &[(&str, Problems)] = &[
         "[http]\nlisten = \"x\"\nlisen = 1\n[log]\nformat = \"\"",
         &[
             "companion.toml:2: http.listen = \"x\": write an IP address (not a name) and a port, like \"127.0.0.1:8080\", or \"unix:\" and the path of a socket",
-            "companion.toml:3: http.lisen is not a setting; did you mean http.listen?",
+            "companion.toml:3: http.lisen is not an option; did you mean http.listen?",
             "companion.toml:5: log.format = \"\": write \"text\" or \"json\"",
         ],
     ),
@@ -136,14 +136,11 @@ pub(super) const ENVIRONMENTS: &[(Variables, Problems)] = &[
     ),
     (
         &[("COMPANION_HTTP_LISEN", "x")],
-        &["COMPANION_HTTP_LISEN: there is no such setting; did you mean COMPANION_HTTP_LISTEN?"],
+        &["COMPANION_HTTP_LISEN: there is no such option; did you mean COMPANION_HTTP_LISTEN?"],
     ),
-    (
-        &[("COMPANION_LISTEN", "x")],
-        &["COMPANION_LISTEN: there is no such setting; did you mean COMPANION_HTTP_LISTEN?"],
-    ),
-    (&[("COMPANION_GUILDS_FRESH_FILE", "x")], &["COMPANION_GUILDS_FRESH_FILE: there is no such setting"]),
-    (&[("COMPANION_WHATEVER_ELSE", "x")], &["COMPANION_WHATEVER_ELSE: there is no such setting"]),
+    (&[("COMPANION_LISTEN", "x")], &["COMPANION_LISTEN: there is no such option; did you mean COMPANION_HTTP_LISTEN?"]),
+    (&[("COMPANION_GUILDS_FRESH_FILE", "x")], &["COMPANION_GUILDS_FRESH_FILE: there is no such option"]),
+    (&[("COMPANION_WHATEVER_ELSE", "x")], &["COMPANION_WHATEVER_ELSE: there is no such option"]),
     (
         &[("COMPANION_LIMITS_REQUESTS_BURST", "many"), ("COMPANION_GUILDS_FRESH", "1")],
         &[

@@ -22,9 +22,9 @@ async fn service(folder: &TestFolder, router: Router) -> HttpService {
 
 /// The same with these limits.
 async fn service_with(folder: &TestFolder, router: Router, limits: &str) -> HttpService {
-    let settings = format!("[store]\nurl = \"sqlite:{}\"\n[limits]\n{limits}", folder.path("test.db").display());
+    let configuration = format!("[store]\nurl = \"sqlite:{}\"\n[limits]\n{limits}", folder.path("test.db").display());
     let nothing = std::iter::empty::<(String, String)>();
-    let config = Config::load_over(&[Layer::new("test", settings)], None, nothing).unwrap();
+    let config = Config::load_over(&[Layer::new("test", configuration)], None, nothing).unwrap();
     let clock = Clock::manual(Time::from_seconds(1));
     let app = Arc::new(App::build(config, clock, Random::seeded(1), Version::UNKNOWN).await.unwrap());
     let zones = Arc::new(Routes::default().unknown(PUBLIC).zones);

@@ -1,0 +1,20 @@
+//! `bot-companion config`: the default configuration, or the one in use.
+
+use serde_json::json;
+
+use super::exit::UsageError;
+use super::output::OutputForm;
+use super::{ConfigFile, print};
+use crate::config::{Config, DEFAULTS, EffectiveValue};
+
+pub(super) fn run(effective: bool, form: OutputForm, file: &ConfigFile) -> anyhow::Result<()> {
+    if !effective {
+        let advice = "the default configuration is commented TOML: for JSON, add --effective";
+        return if form.json { Err(UsageError(advice.to_owned()).into()) } else { print(DEFAULTS) };
+    }
+    let values = Config::effective(file.file.as_deref(), std::env::vars_os())?;
+    let value =
+        |entry: &EffectiveValue| json!({ "option": entry.option, "value": entry.value, "source": entry.source });
+    let cells = |entry: &EffectiveValue| vec![entry.option.clone(), entry.value.to_string(), entry.source.clone()];
+    print(&form.list(&values, "There are no options.", value, cells))
+}
