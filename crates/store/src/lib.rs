@@ -1,7 +1,8 @@
 //! What must survive a restart. [`Store`] defines what a store does in terms of the domain; `values` are its parameters and
 //! results besides the domain's own. `sqlite` and `postgres` implement it: they look things up, let the domain decide, and
-//! write the result, in one transaction. `sql` is the work that both do alike, and `columns` are the values that they share. [`open`] alone decides which of them to use.
-//! [`freshness`] invalidates caches. [`backup`] is the only way that data leaves or enters a store.
+//! write the result, in one transaction. `sql` is the work that both do alike, and `columns` are the values that they share.
+//! [`open`] alone decides which of them to use. [`freshness`] invalidates caches. [`backup`] is the only way that data leaves or
+//! enters a store.
 
 pub mod backup;
 mod columns;

@@ -132,33 +132,23 @@ impl PersonPlace {
             IdForm::Hash => CellValue::Bytes(UserHash::of(user).0.to_vec()),
         }
     }
-}
 
-/// Where the SQL of the two stores differs.
-pub(super) struct PersonSql {
-    /// The prefix of a parameter's number.
-    pub(super) parameter: char,
-    /// Converts text to JSON.
-    pub(super) to_json: &'static str,
-}
-
-impl PersonSql {
-    /// The rows of the user in this parameter.
-    fn of_person(&self, place: &PersonPlace, parameter: usize) -> String {
-        let PersonPlace { id, form, .. } = place;
+    /// The rows of the user in this parameter. `to_json` converts text to JSON.
+    fn of_person(&self, parameter: usize, to_json: &str) -> String {
+        let Self { id, form, .. } = self;
         let column = match form {
-            IdForm::InJson => format!("\"{id}\"{} ->> 'id'", self.to_json),
+            IdForm::InJson => format!("\"{id}\"{to_json} ->> 'id'"),
             _ => format!("\"{id}\""),
         };
-        format!("{column} = {}{parameter}", self.parameter)
+        format!("{column} = ${parameter}")
     }
 
     /// The statement that forgets a user in one place, and its parameters; `None` if there is nothing to do, or something else
     /// does it.
-    pub(super) fn forget(&self, place: &PersonPlace, user: Snowflake) -> Option<(String, Vec<CellValue>)> {
-        let (table, rows) = (place.table, self.of_person(place, 1));
-        let mut values = vec![place.written(user)];
-        let sql = match place.on_forget {
+    pub(super) fn forget(&self, user: Snowflake, to_json: &str) -> Option<(String, Vec<CellValue>)> {
+        let (table, rows) = (self.table, self.of_person(1, to_json));
+        let mut values = vec![self.written(user)];
+        let sql = match self.on_forget {
             OnForget::Delete => format!("DELETE FROM {table} WHERE {rows}"),
             OnForget::Clear(columns) => {
                 let cleared = columns.iter().map(|(column, cleared)| {
@@ -168,7 +158,7 @@ impl PersonSql {
                         Cleared::Null => "NULL".to_owned(),
                         Cleared::Hash => {
                             values.push(CellValue::Text(UserHash::of(user).in_audit()));
-                            format!("{}{}", self.parameter, values.len())
+                            format!("${}", values.len())
                         }
                     };
                     format!("\"{column}\" = {value}")
@@ -180,21 +170,21 @@ impl PersonSql {
         };
         Some((sql, values))
     }
+}
 
-    /// How many rows about a user there are in each place, in order; and the parameters.
-    pub(super) fn counts(&self, user: Snowflake) -> (String, Vec<CellValue>) {
-        let counts = PLACES.iter().map(|place| {
-            let counted = place.distinct.map_or_else(|| "*".to_owned(), |column| format!("DISTINCT \"{column}\""));
-            let parameter = match place.form {
-                IdForm::Number => 1,
-                IdForm::Text | IdForm::InJson => 2,
-                IdForm::Hash => 3,
-            };
-            format!("(SELECT count({counted}) FROM {} WHERE {})", place.table, self.of_person(place, parameter))
-        });
-        let counts: Vec<_> = counts.collect();
-        let forms = [IdForm::Number, IdForm::Text, IdForm::Hash];
-        let values = forms.map(|form| PersonPlace { form, ..place("", "", &[], OnForget::Keep) }.written(user));
-        (format!("SELECT {}", counts.join(", ")), values.into())
-    }
+/// How many rows about a user there are in each place, in order; and the parameters.
+pub(super) fn counts(user: Snowflake, to_json: &str) -> (String, Vec<CellValue>) {
+    let counts = PLACES.iter().map(|place| {
+        let counted = place.distinct.map_or_else(|| "*".to_owned(), |column| format!("DISTINCT \"{column}\""));
+        let parameter = match place.form {
+            IdForm::Number => 1,
+            IdForm::Text | IdForm::InJson => 2,
+            IdForm::Hash => 3,
+        };
+        format!("(SELECT count({counted}) FROM {} WHERE {})", place.table, place.of_person(parameter, to_json))
+    });
+    let counts: Vec<_> = counts.collect();
+    let forms = [IdForm::Number, IdForm::Text, IdForm::Hash];
+    let values = forms.map(|form| PersonPlace { form, ..place("", "", &[], OnForget::Keep) }.written(user));
+    (format!("SELECT {}", counts.join(", ")), values.into())
 }

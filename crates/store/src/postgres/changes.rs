@@ -7,8 +7,8 @@ use super::coverage::Coverage;
 use super::errors::Sql;
 use super::locks::{Lock, lock};
 use super::work::ChangedTopics;
-use super::{feedback, guilds, subscriptions, totals};
-use crate::sql::team;
+use super::{guilds, subscriptions};
+use crate::sql::{feedback, team, totals};
 use crate::totals_change::TotalsChange;
 
 pub(super) async fn apply(db: &Transaction<'_>, topics: &mut ChangedTopics, changes: &[Change]) -> Sql<()> {

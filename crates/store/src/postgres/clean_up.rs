@@ -9,9 +9,10 @@ use tokio_postgres::Row;
 use super::columns::{ReadColumn as _, integer, readable};
 use super::coverage::Coverage;
 use super::errors::Sql;
+use super::guilds;
 use super::locks::{Lock, lock, try_lock};
 use super::work::ChangedTopics;
-use super::{guilds, instances, totals};
+use crate::sql::{instances, totals};
 
 /// Schedules all rows of these snapshots for removal.
 pub(super) async fn sweep_whole(db: &Transaction<'_>, snapshots: &[i64]) -> Sql<()> {

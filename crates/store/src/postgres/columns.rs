@@ -2,13 +2,12 @@
 
 use std::error::Error;
 
+use domain::feed::{InstanceId, Life};
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, Type, accepts};
 
 use crate::columns::warn_broken;
-pub(super) use crate::columns::{
-    Column, claim_user, grants, grants_text, ids, integer, json, list_without, listed, roles, unsigned,
-};
+pub(super) use crate::columns::{Column, grants, grants_text, ids, integer, json, roles, unsigned};
 
 use super::errors::Sql;
 
@@ -60,11 +59,6 @@ impl<'a, T: TryFrom<i64>> FromSql<'a> for Whole<T> {
     accepts!(INT8);
 }
 
-/// How many rows a statement changed, according to the server; no statement changes more than fit.
-pub(super) fn changed(rows: u64) -> usize {
-    usize::try_from(rows).unwrap_or(usize::MAX)
-}
-
 /// The rows of a list, without those that cannot be read.
 pub(super) fn readable<'a, T>(
     what: &str,
@@ -75,4 +69,16 @@ pub(super) fn readable<'a, T>(
         read(row).inspect_err(|error| warn_broken!(what, %error, "left out a stored row that cannot be read")).ok()
     };
     rows.into_iter().filter_map(read).collect()
+}
+
+/// Reads an instance from the columns of its key and its name.
+pub(super) fn instance(row: &Row, first: usize) -> Sql<InstanceId> {
+    Ok(InstanceId { key: row.try_get(first)?, name: row.column(first + 1)? })
+}
+
+/// Reads the columns of `feed_instances` and `reported`, from this index on; `None` if there is no row.
+pub(super) fn life(row: &Row, first: usize) -> Sql<Option<Life>> {
+    let (Some(first_seen), Some(last_call)) = (row.column(first)?, row.column(first + 2)?) else { return Ok(None) };
+    let (reported_start, last_heartbeat) = (row.column(first + 1)?, row.column(first + 3)?);
+    Ok(Some(Life { first_seen, reported_start, last_call, last_heartbeat }))
 }

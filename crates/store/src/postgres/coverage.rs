@@ -7,9 +7,8 @@ use domain::Snowflake;
 use domain::feed::{Commits, CommittedShard, Owner, ShardKey, UNCOVERED};
 use tokio_postgres::Row;
 
-use super::columns::{ReadColumn as _, Whole, ids};
+use super::columns::{ReadColumn as _, Whole, ids, instance, life};
 use super::errors::Sql;
-use super::instances;
 
 /// The shard counts under which snapshots were committed: one, except during a resharding, and 0 for the guilds that no
 /// snapshot covers. One step per count, because a DISTINCT would go through every shard.
@@ -154,7 +153,7 @@ impl Coverage {
 
 /// Reads an owner from the columns of its ID and its timestamps.
 fn read_owner(row: &Row, first: usize) -> Sql<Owner> {
-    Ok(Owner { instance: instances::read(row, first)?, life: instances::life(row, first + 2)? })
+    Ok(Owner { instance: instance(row, first)?, life: life(row, first + 2)? })
 }
 
 /// Every snapshot that covers some guild of this shard, possibly one of the same shard.

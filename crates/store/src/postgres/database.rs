@@ -11,7 +11,25 @@ use super::locks;
 use crate::backup::value::CellValue;
 use crate::sql::{Database, Lock, Row, Value, Words};
 
-const WORDS: Words = Words { among: ("= ANY (", ")"), for_share: " FOR SHARE", ordinal: "ordinal" };
+const WORDS: Words = Words {
+    among: ("= ANY (", ")"),
+    one_of: ("= ANY (ARRAY (", "))"),
+    for_update: " FOR UPDATE",
+    for_share: " FOR SHARE",
+    skip_locked: " FOR UPDATE SKIP LOCKED",
+    ordinal: "ordinal",
+    to_json: "::jsonb",
+    elements: ("json_array_elements(CAST(", " AS TEXT)::json)"),
+    new_version: (None, "nextval('versions')"),
+    // The length of the key's ID, then the ID.
+    grants_by_key: "SELECT CASE WHEN length(sealed) > 0 AND get_byte(sealed, 0) BETWEEN 1 AND 32
+                THEN substring(sealed FROM 2 FOR get_byte(sealed, 0)) ELSE '' END AS key, count(*)
+        FROM (SELECT grant_sealed AS sealed FROM users WHERE grant_sealed IS NOT NULL
+            UNION ALL SELECT grant_sealed FROM revocations WHERE grant_sealed IS NOT NULL) AS grants
+        GROUP BY key ORDER BY key LIMIT $1",
+    size: "pg_database_size(current_database())",
+    schema: "(SELECT version FROM schema_version)",
+};
 
 /// Alike for a transaction, and for a connection on which each statement sees its own state.
 macro_rules! database {

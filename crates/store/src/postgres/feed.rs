@@ -1,18 +1,16 @@
 //! The bot's numbered events, and the state of the feed.
 
-use deadpool_postgres::{GenericClient, Transaction};
+use deadpool_postgres::Transaction;
 use domain::Time;
-use domain::feed::{
-    BatchOutcome, CommittedShard, Event, EventBatch, FeedState, InstanceId, Question, ShardKey, ShardState,
-};
+use domain::feed::{BatchOutcome, CommittedShard, Event, EventBatch, InstanceId, Question, ShardKey};
 use futures_util::future::try_join_all;
 
-use super::columns::{ReadColumn as _, Whole, readable, unsigned};
+use super::changes;
 use super::coverage::{self, Coverage};
 use super::errors::Sql;
 use super::locks::{Lock, lock};
 use super::work::ChangedTopics;
-use super::{changes, instances, totals};
+use crate::sql::{instances, totals};
 use crate::totals_change::TotalsChange;
 
 pub(super) async fn feed(
@@ -52,37 +50,4 @@ async fn lost_shards(db: &Transaction<'_>, instance: &InstanceId) -> Sql<Vec<(Sh
     let shards = instances::possibly_lost_shards(db, instance).await?;
     // Sent at the same time, because there may be many.
     try_join_all(shards.into_iter().map(async |shard| Ok((shard, coverage::overlapping(db, shard).await?)))).await
-}
-
-/// Everything stored that the bot has sent. After a resharding, guilds that moved count under both shards until they are
-/// cleaned up.
-pub(super) async fn state(db: &impl GenericClient) -> Sql<FeedState> {
-    let sql = "SELECT (SELECT count(*) FROM subscriptions), (SELECT feedback FROM totals), (SELECT count(*) FROM team),
-        (SELECT coalesce(sum(guilds), 0)::bigint FROM feed_shards)";
-    let statement = db.prepare_cached(sql).await?;
-    let counts = db.query_one(&statement, &[]).await?;
-    Ok(FeedState {
-        instances: instances::states(db).await?,
-        shards: shards(db).await?,
-        subscriptions: unsigned(counts.try_get(0)?),
-        feedback: unsigned(counts.try_get(1)?),
-        team: unsigned(counts.try_get(2)?),
-        guilds: unsigned(counts.try_get(3)?),
-    })
-}
-
-async fn shards(db: &impl GenericClient) -> Sql<Vec<ShardState>> {
-    let sql = "SELECT shard_count, shard_id, key, instance, snapshot_at, guilds FROM feed_shards WHERE shard_count > 0
-        ORDER BY shard_count, shard_id";
-    let statement = db.prepare_cached(sql).await?;
-    Ok(readable("shard", &db.query(&statement, &[]).await?, |row| {
-        let Whole(count) = row.try_get(0)?;
-        let Whole(id) = row.try_get(1)?;
-        Ok(ShardState {
-            shard: ShardKey { count, id },
-            instance: instances::read(row, 2)?,
-            snapshot_at: row.column(4)?,
-            guilds: unsigned(row.try_get(5)?),
-        })
-    }))
 }

@@ -2,21 +2,16 @@
 
 use std::collections::HashMap;
 
-use deadpool_postgres::{GenericClient, Transaction};
+use deadpool_postgres::GenericClient;
 use domain::feedback::{Feedback, FeedbackEntry, draw};
-use domain::slots::{SlotChange, Slots};
-use domain::stats::RatingsChange;
 use domain::{User, slots};
 use runtime::random::Random;
 use tokio_postgres::Row;
 
-use super::columns::{Column as _, ReadColumn as _, Whole, integer, readable, unsigned};
+use super::columns::{ReadColumn as _, Whole, integer, readable, unsigned};
 use super::errors::Sql;
-use super::work::ChangedTopics;
+use crate::Sample;
 use crate::columns::warn_broken;
-use crate::sql::forgotten;
-use crate::totals_change::TotalsChange;
-use crate::{Sample, Topic};
 
 pub(super) async fn sample(db: &impl GenericClient, seed: u64) -> Sql<Sample> {
     read_slots(db, |count| {
@@ -70,84 +65,4 @@ fn read(row: &Row) -> Sql<(u64, Feedback)> {
     let Whole(rating) = row.try_get(4)?;
     let entry = FeedbackEntry { feedback: row.try_get(3)?, rating, timestamp: unsigned(row.try_get(5)?), submitter };
     Ok((unsigned(row.try_get(1)?), Feedback { id: row.try_get(2)?, entry }))
-}
-
-pub(super) async fn put(
-    db: &Transaction<'_>,
-    topics: &mut ChangedTopics,
-    totals: &mut TotalsChange,
-    feedback: &Feedback,
-) -> Sql<()> {
-    let entry = &feedback.entry;
-    let (slots, before) = known(db, &feedback.id).await?;
-    let change = slots.put(entry.is_positive());
-    totals.rate(topics, RatingsChange::of(before, Some(entry.rating.into())));
-    fill_gap(db, &feedback.id, &change).await?;
-    let sql = "INSERT INTO feedback (id, feedback, rating, \"timestamp\",
-            submitter_id, submitter_username, submitter_name, submitter_avatar, slot)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-        ON CONFLICT (id) DO UPDATE SET feedback = $2, rating = $3, \"timestamp\" = $4,
-            submitter_id = $5, submitter_username = $6, submitter_name = $7, submitter_avatar = $8, slot = $9";
-    let statement = db.prepare_cached(sql).await?;
-    let (rating, timestamp, slot) = (i64::from(entry.rating), integer(entry.timestamp), change.slot.map(integer));
-    let is_forgotten = forgotten::contains(db, entry.submitter.id).await?;
-    let submitter = if is_forgotten { &FeedbackEntry::no_submitter() } else { &entry.submitter };
-    let User { id, username, name, avatar } = submitter;
-    let row: [&(dyn tokio_postgres::types::ToSql + Sync); 9] =
-        [&feedback.id, &entry.feedback, &rating, &timestamp, &id.stored(), username, name, &avatar.stored(), &slot];
-    db.execute(&statement, &row).await?;
-    if change.is_visible {
-        topics.push(Topic::Feedback);
-    }
-    Ok(())
-}
-
-pub(super) async fn remove(
-    db: &Transaction<'_>,
-    topics: &mut ChangedTopics,
-    totals: &mut TotalsChange,
-    id: &str,
-) -> Sql<()> {
-    let (slots, before) = known(db, id).await?;
-    let change = slots.remove();
-    totals.rate(topics, RatingsChange::of(before, None));
-    fill_gap(db, id, &change).await?;
-    if change.is_visible {
-        topics.push(Topic::Feedback);
-    }
-    let statement = db.prepare_cached("DELETE FROM feedback WHERE id = $1").await?;
-    db.execute(&statement, &[&id]).await?;
-    Ok(())
-}
-
-pub(super) async fn refresh_user(db: &Transaction<'_>, topics: &mut ChangedTopics, user: &User) -> Sql<()> {
-    let sql = "UPDATE feedback SET submitter_username = $2, submitter_name = $3, submitter_avatar = $4
-        WHERE submitter_id = $1
-            AND (submitter_username, submitter_name, submitter_avatar) IS DISTINCT FROM ($2, $3, $4)";
-    let statement = db.prepare_cached(sql).await?;
-    if db.execute(&statement, &[&user.id.stored(), &user.username, &user.name, &user.avatar.stored()]).await? > 0 {
-        topics.push(Topic::Feedback);
-    }
-    Ok(())
-}
-
-/// The numbering as far as it matters to this entry, and its rating if it exists.
-async fn known(db: &Transaction<'_>, id: &str) -> Sql<(Slots, Option<i64>)> {
-    let sql =
-        "SELECT slot, rating, known.last FROM (SELECT max(slot) AS last FROM feedback WHERE slot IS NOT NULL) AS known
-        LEFT JOIN feedback ON id = $1";
-    let statement = db.prepare_cached(sql).await?;
-    let row = db.query_one(&statement, &[&id]).await?;
-    let (own, rating, last): (Option<i64>, _, Option<i64>) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-    Ok((Slots { own: own.map(unsigned), last: last.map(unsigned) }, rating))
-}
-
-/// Moves another entry into the slot that this one gives up.
-async fn fill_gap(db: &Transaction<'_>, id: &str, change: &SlotChange) -> Sql<()> {
-    let Some((from, to)) = change.moved else { return Ok(()) };
-    let statement = db.prepare_cached("UPDATE feedback SET slot = NULL WHERE id = $1").await?;
-    db.execute(&statement, &[&id]).await?;
-    let statement = db.prepare_cached("UPDATE feedback SET slot = $2 WHERE slot = $1").await?;
-    db.execute(&statement, &[&integer(from), &integer(to)]).await?;
-    Ok(())
 }

@@ -13,10 +13,10 @@ use super::columns::{
 };
 use super::coverage::{Coverage, counts, cover};
 use super::errors::Sql;
+use super::subscriptions;
 use super::work::ChangedTopics;
-use super::{accounts, subscriptions};
 use crate::Topic;
-use crate::sql::team;
+use crate::sql::{accounts, team};
 use crate::totals_change::TotalsChange;
 
 /// What is known about a user, and about the guilds among these that have the bot.

@@ -9,7 +9,8 @@ use tokio_postgres::Client;
 use super::address::Address;
 use super::errors::SqlError;
 use super::pool::READ_ONLY;
-use super::{health, migrations, pool, upkeep};
+use super::{migrations, pool};
+use crate::sql::{health, upkeep};
 use crate::{Result, ServerLook, StoreContent, StoreError, StoreLook};
 
 /// Inspects the database, with `limit` for each question.

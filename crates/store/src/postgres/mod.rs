@@ -1,7 +1,6 @@
 //! The store that several replicas share: a PostgreSQL database. Every write is one transaction that tells the other replicas
 //! what it changed. The work itself is plain functions over a connection, one file per topic, as in the SQLite store.
 
-mod accounts;
 mod address;
 mod advice;
 pub(super) mod backup;
@@ -15,10 +14,7 @@ mod database;
 mod errors;
 mod feed;
 mod feedback;
-mod forget;
 mod guilds;
-mod health;
-mod instances;
 mod invalidation;
 mod listener;
 mod locks;
@@ -27,14 +23,9 @@ pub(super) mod migrations;
 mod pool;
 mod reachability;
 mod read_only;
-mod revocations;
-mod sessions;
-mod sign_in;
 mod snapshots;
 mod subscriptions;
 mod tls;
-mod totals;
-mod upkeep;
 mod watch;
 mod work;
 
@@ -43,6 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use domain::audit::AuditEntry;
 use domain::feed::{Event, FeedState, InstanceId, Lines, Scope};
 use domain::history::announcement::{MaintenanceWindow, Notice};
 use domain::history::update::{NewUpdate, UpdateOutcome};
@@ -61,13 +53,16 @@ use self::listener::Listener;
 pub(super) use self::look::{look, look_at_server};
 use self::work::{Executor, Pace, Read};
 use super::history::Recorded;
-use super::sql::store::history_store;
-use super::sql::{announcements, history, keys, team};
+use super::sql::store::{history_store, store, upkeep_store};
+use super::sql::{
+    accounts, announcements, audit, feed_state, forget, health, history, keys, revocations, sessions, sign_in, team,
+    totals, upkeep,
+};
 use super::starting::{StoreLocation, keep_trying};
+use super::upkeep::{AuditBounds, AuditFilter, Erased, GrantKind, HeldGrant, Holdings, PersonTraces, Resealed};
 use super::{
     Account, Admission, BatchOutcome, BlockedUser, BotKey, Claim, CodeHash, Committed, Freshness, GrantSaved, Lease,
-    Result, Revocation, Sample, SealedGrant, SnapshotId, Store, StoreError, StoreOptions, StoredList, Swept,
-    not_staged,
+    Result, Revocation, Sample, SealedGrant, SnapshotId, StoreError, StoreOptions, StoredList, Swept, not_staged,
 };
 
 pub(super) struct Postgres {
@@ -177,121 +172,9 @@ macro_rules! read_snapshot {
 
 history_store!(Postgres);
 
-#[async_trait]
-impl Store for Postgres {
-    async fn claim_code(&self, code: CodeHash, now: Time, until: Time) -> Result<Claim> {
-        transact!(self, Quick, (code, now, until), |db, _topics, (code, now, until)| sign_in::claim(
-            db, *code, *now, *until
-        ))
-    }
+upkeep_store!(Postgres);
 
-    async fn settle_code(&self, code: CodeHash, user: Option<User>, until: Time) -> Result<()> {
-        transact!(self, Quick, (code, user, until), |db, _topics, (code, user, until)| {
-            sign_in::settle(db, *code, user.as_ref(), *until)
-        })
-    }
-
-    async fn release_code(&self, code: CodeHash) -> Result<()> {
-        transact!(self, Quick, code, |db, _topics, code| sign_in::release(db, *code))
-    }
-
-    async fn save_grant(&self, user: User, grant: SealedGrant, now: Time, verified: Option<u32>) -> Result<GrantSaved> {
-        transact!(self, Quick, (user, grant, now, verified), |db, topics, (user, grant, now, verified)| {
-            sign_in::save_grant(db, topics, user, grant, *now, *verified)
-        })
-    }
-
-    async fn open_session(&self, user: User, token: TokenHash, session: Session, most: usize) -> Result<Admission> {
-        transact!(self, Quick, (user, token, session, most), |db, topics, (user, token, session, most)| {
-            sign_in::open_session(db, topics, user, *token, session, *most)
-        })
-    }
-
-    async fn session(&self, token: TokenHash) -> Result<Option<Session>> {
-        read!(self, token, |db, token| sessions::session(db, *token))
-    }
-
-    async fn sessions_of(&self, user: Snowflake) -> Result<Vec<Session>> {
-        read!(self, user, |db, user| sessions::sessions_of(db, *user))
-    }
-
-    async fn sessions_among(&self, sessions: Vec<SessionId>) -> Result<HashSet<SessionId>> {
-        read!(self, sessions, |db, sessions| sessions::among(db, sessions))
-    }
-
-    async fn end_session(&self, user: Snowflake, session: SessionId, now: Time) -> Result<bool> {
-        transact!(self, Quick, (user, session, now), |db, topics, (user, session, now)| {
-            sessions::end_one(db, topics, *user, session, *now)
-        })
-    }
-
-    async fn end_sessions(&self, user: Snowflake, now: Time) -> Result<usize> {
-        transact!(self, Quick, (user, now), |db, topics, (user, now)| sessions::end_all(db, topics, *user, *now))
-    }
-
-    async fn end_sessions_of_grant(&self, user: Snowflake, grant_version: u64) -> Result<bool> {
-        transact!(self, Quick, (user, grant_version), |db, topics, (user, grant_version)| {
-            sessions::end_all_of_grant(db, topics, *user, *grant_version)
-        })
-    }
-
-    async fn note_seen(&self, seen: Vec<(SessionId, Time)>) -> Result<()> {
-        transact!(self, Quick, seen, |db, _topics, seen| sessions::note_seen(db, seen))
-    }
-
-    async fn sweep(&self, now: Time, last_seen_before: Time, created_before: Time, batch: usize) -> Result<Swept> {
-        let arguments = (now, last_seen_before, created_before, batch);
-        let work =
-            self.executor.write(Pace::Long, arguments, |db, topics, (now, last_seen_before, created_before, batch)| {
-                Box::pin(sessions::sweep(db, topics, *now, *last_seen_before, *created_before, *batch))
-            });
-        work.await
-    }
-
-    async fn take_revocation(&self, now: Time, until: Time) -> Result<Option<Revocation>> {
-        transact!(self, Quick, (now, until), |db, _topics, (now, until)| revocations::take(db, *now, *until))
-    }
-
-    async fn finish_revocation(&self, user: Snowflake, until: Time, end: RevocationEnd) -> Result<()> {
-        transact!(self, Quick, (user, until, end), |db, _topics, (user, until, end)| {
-            revocations::finish(db, *user, *until, *end)
-        })
-    }
-
-    async fn account(&self, user: Snowflake) -> Result<Option<Account>> {
-        read!(self, user, |db, user| accounts::account(db, *user))
-    }
-
-    async fn lease_grant(&self, user: Snowflake, grant_version: u64, now: Time, until: Time) -> Result<Lease> {
-        transact!(self, Quick, (user, grant_version, now, until), |db, _topics, (user, grant_version, now, until)| {
-            accounts::lease_grant(db, *user, *grant_version, *now, *until)
-        })
-    }
-
-    async fn replace_grant(&self, user: Snowflake, grant_version: u64, grant: SealedGrant) -> Result<Option<u64>> {
-        transact!(self, Quick, (user, grant_version, grant), |db, _topics, (user, grant_version, grant)| {
-            accounts::replace_grant(db, *user, *grant_version, grant)
-        })
-    }
-
-    async fn save_list(&self, user: Snowflake, list_version: u64, list: StoredList) -> Result<bool> {
-        transact!(self, Quick, (user, list_version, list), |db, topics, (user, list_version, list)| {
-            accounts::save_list(db, topics, *user, *list_version, list)
-        })
-    }
-
-    async fn block(&self, blocked: BlockedUser) -> Result<usize> {
-        transact!(self, Quick, blocked, |db, topics, blocked| sessions::block(db, topics, blocked))
-    }
-
-    async fn unblock(&self, user: Snowflake) -> Result<bool> {
-        transact!(self, Quick, user, |db, _topics, user| sign_in::unblock(db, *user))
-    }
-
-    async fn blocked(&self) -> Result<Vec<BlockedUser>> {
-        read!(self, (), |db, ()| sign_in::blocked(db))
-    }
-
+store!(Postgres {
     async fn person(&self, user: Snowflake, guilds: Vec<Snowflake>) -> Result<PersonFacts> {
         read_snapshot!(self, (user, guilds), |db, (user, guilds)| guilds::person(db, *user, guilds))
     }
@@ -306,18 +189,6 @@ impl Store for Postgres {
 
     async fn feedback_before(&self, slot: u64) -> Result<Sample> {
         read!(self, slot, |db, slot| feedback::before(db, *slot))
-    }
-
-    async fn team(&self) -> Result<Roster> {
-        read!(self, (), |db, ()| team::roster(db))
-    }
-
-    async fn health(&self) -> Result<Health> {
-        read_snapshot!(self, (), |db, ()| health::load(db))
-    }
-
-    async fn stats(&self) -> Result<Stats> {
-        read!(self, (), |db, ()| totals::stats(db))
     }
 
     async fn apply(&self, changes: Vec<Change>) -> Result<()> {
@@ -362,38 +233,8 @@ impl Store for Postgres {
         transact!(self, Feed, batch, |db, topics, batch| clean_up::clean_up(db, topics, *batch))
     }
 
-    async fn feed_state(&self) -> Result<FeedState> {
-        read_snapshot!(self, (), |db, ()| feed::state(db))
-    }
-
-    async fn add_key(&self, key: BotKey, hash: TokenHash) -> Result<()> {
-        transact!(self, Quick, (key, hash), |db, topics, (key, hash)| keys::add(db, topics, key, *hash))
-    }
-
-    async fn key(&self, hash: TokenHash) -> Result<Option<BotKey>> {
-        read!(self, hash, |db, hash| keys::by_hash(db, *hash))
-    }
-
-    async fn keys(&self) -> Result<Vec<BotKey>> {
-        read!(self, (), |db, ()| keys::all(db))
-    }
-
-    async fn good_keys(&self) -> Result<Vec<TokenHash>> {
-        read!(self, (), |db, ()| keys::good(db))
-    }
-
-    async fn revoke_key(&self, id: String, now: Time) -> Result<bool> {
-        transact!(self, Quick, (id, now), |db, topics, (id, now)| keys::revoke(db, topics, id, *now))
-    }
-
-    async fn record_heartbeat(&self, heartbeat: Heartbeat, now: Time) -> Result<()> {
-        transact!(self, Quick, (heartbeat, now), |db, topics, (heartbeat, now)| health::record_heartbeat(
-            db, topics, heartbeat, *now
-        ))
-    }
-
     async fn close(&self) {
         self.stop.cancel();
         self.executor.close();
     }
-}
+});

@@ -11,12 +11,13 @@ use domain::{Guild, Snowflake, Subscription, Time};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::columns::{Column as _, ReadColumn as _, Whole, integer, json, readable, unsigned};
+use super::columns::{Column as _, ReadColumn as _, Whole, instance, integer, json, readable, unsigned};
 use super::coverage::{self, Coverage};
 use super::errors::Sql;
 use super::locks::{Lock, lock};
 use super::work::ChangedTopics;
-use super::{bulk_insert, clean_up, guilds, instances, subscriptions, totals};
+use super::{bulk_insert, clean_up, guilds, subscriptions};
+use crate::sql::{instances, totals};
 use crate::{SnapshotId, Topic};
 
 pub(super) async fn begin(
@@ -217,7 +218,7 @@ async fn take(db: &Transaction<'_>, snapshot: SnapshotId) -> Sql<Option<StagedSn
         Ok(StagedSnapshot {
             id,
             shard: shard.and_then(|(Whole(count), Whole(id))| ShardKey::new(count, id)),
-            instance: instances::read(&row, 2)?,
+            instance: instance(&row, 2)?,
             sequence: unsigned(row.try_get(4)?),
             totals: GuildTotals { guilds: row.try_get(5)?, members: row.try_get(6)? },
             basis: row.try_get(7)?,

@@ -7,7 +7,7 @@ use domain::history::{Announcement, BotState, Day, History, Incident, Minute, Ob
 use domain::retention::MOST_INCIDENTS;
 use futures_util::future::try_join_all;
 
-use super::{ChangedTopics, Database, Lock, Result, Row, Unreadable, announcements, readable, values};
+use super::{ChangedTopics, Database, Lock, Read, Result, Row, announcements, readable, values};
 use crate::Topic;
 use crate::history::Recorded;
 
@@ -28,7 +28,7 @@ async fn minutes<D: Database>(db: &D) -> Result<Vec<Minute>, D> {
     Ok(readable("minute of the history", db.query(sql, &[]).await?, minute))
 }
 
-fn minute(row: &Row) -> std::result::Result<Minute, Unreadable> {
+fn minute(row: &Row) -> Read<Minute> {
     Ok(Minute { begins: row.get(0)?, state: row.get(1)?, latency: row.get(2)? })
 }
 
@@ -44,7 +44,7 @@ async fn incidents<D: Database>(db: &D) -> Result<Vec<Incident>, D> {
     Ok(readable("incident", db.query(sql, &[]).await?, incident))
 }
 
-fn incident(row: &Row) -> std::result::Result<Incident, Unreadable> {
+fn incident(row: &Row) -> Read<Incident> {
     Ok(Incident {
         id: row.get(0)?,
         worst: row.get(1)?,

@@ -2,7 +2,7 @@
 
 use domain::{Time, TokenHash};
 
-use super::{ChangedTopics, Database, Result, Row, Unreadable, readable, values};
+use super::{ChangedTopics, Database, Read, Result, Row, readable, values};
 use crate::{BotKey, Topic};
 
 pub(crate) async fn add<D: Database>(
@@ -40,7 +40,7 @@ pub(crate) async fn all<D: Database>(db: &D) -> Result<Vec<BotKey>, D> {
     Ok(readable("bot key", db.query(&sql, &[]).await?, read))
 }
 
-fn read(row: &Row) -> std::result::Result<BotKey, Unreadable> {
+fn read(row: &Row) -> Read<BotKey> {
     Ok(BotKey { id: row.get(0)?, label: row.get(1)?, created: row.get(2)?, revoked: row.get(3)? })
 }
 

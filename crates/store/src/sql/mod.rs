@@ -1,15 +1,26 @@
 //! The SQL that both databases understand, and the work around it, written once. It runs on a [`Database`]: a transaction, or a
 //! connection that only reads. What truly differs is in `sqlite` and `postgres`.
 
+pub(crate) mod accounts;
 pub(crate) mod announcements;
 pub(crate) mod audit;
+pub(crate) mod feed_state;
+pub(crate) mod feedback;
+pub(crate) mod forget;
 pub(crate) mod forgotten;
+pub(crate) mod health;
 pub(crate) mod history;
+pub(crate) mod instances;
 pub(crate) mod keys;
 mod lock;
+pub(crate) mod revocations;
 mod row;
+pub(crate) mod sessions;
+pub(crate) mod sign_in;
 pub(crate) mod store;
 pub(crate) mod team;
+pub(crate) mod totals;
+pub(crate) mod upkeep;
 mod value;
 
 use crate::Topic;
@@ -21,6 +32,8 @@ pub(crate) use self::value::{ToValue, Value, values};
 /// What a write has changed. It only counts if the write succeeds.
 pub(crate) type ChangedTopics = Vec<Topic>;
 
+/// What is read from a row.
+pub(crate) type Read<T> = std::result::Result<T, Unreadable>;
 pub(crate) type Result<T, D> = std::result::Result<T, <D as Database>::Error>;
 
 /// What the shared work needs from a database. A statement's parameters are `$1`, `$2` and so on; each is prepared once per
@@ -53,10 +66,28 @@ pub(crate) trait Database {
 pub(crate) struct Words {
     /// Before and after an array's parameter: whether a column's value is in it.
     pub(crate) among: (&'static str, &'static str),
-    /// After a query: nobody changes its rows before the transaction ends.
+    /// Before and after a query of some rows: whether a column's value is in its result. On PostgreSQL it becomes an array, which
+    /// is built once; a plain subquery may run again for every row, and then its limit limits nothing.
+    pub(crate) one_of: (&'static str, &'static str),
+    /// After a query: nobody changes its rows before the transaction ends. `for_share` lets others do the same.
+    pub(crate) for_update: &'static str,
     pub(crate) for_share: &'static str,
+    /// After a query: the same, without the rows that someone else has locked.
+    pub(crate) skip_locked: &'static str,
     /// The column by which rows are in the order in which they were added.
     pub(crate) ordinal: &'static str,
+    /// After a column of text: it is JSON.
+    pub(crate) to_json: &'static str,
+    /// Before and after the parameter of a JSON array: a table with its elements in the column `value`.
+    pub(crate) elements: (&'static str, &'static str),
+    /// A number that was never used before, and what has to run before it.
+    pub(crate) new_version: (Option<&'static str>, &'static str),
+    /// How many grants each key encrypted, with the key's ID as bytes, up to a number of keys.
+    pub(crate) grants_by_key: &'static str,
+    /// The size of the database in bytes.
+    pub(crate) size: &'static str,
+    /// The version of its schema.
+    pub(crate) schema: &'static str,
 }
 
 impl Words {
@@ -64,5 +95,17 @@ impl Words {
     pub(crate) fn among(&self, parameter: &str) -> String {
         let (before, after) = self.among;
         format!("{before}{parameter}{after}")
+    }
+
+    /// The elements of the JSON array in this parameter, in the column `value`.
+    pub(crate) fn elements(&self, parameter: &str) -> String {
+        let (before, after) = self.elements;
+        format!("{before}{parameter}{after}")
+    }
+
+    /// Whether the value before it is in the result of this query.
+    pub(crate) fn one_of(&self, query: &str) -> String {
+        let (before, after) = self.one_of;
+        format!("{before}{query}{after}")
     }
 }

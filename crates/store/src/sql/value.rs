@@ -54,6 +54,7 @@ to_value!(str, text => Value::Text(text.into()));
 to_value!(String, text => Value::Text(text.into()));
 to_value!([u8; 32], bytes => Value::Bytes(bytes));
 to_value!(Vec<u8>, bytes => Value::Bytes(bytes));
+to_value!(Vec<&str>, texts => Value::Texts(texts.clone()));
 to_value!(Vec<String>, texts => Value::Texts(texts.iter().map(String::as_str).collect()));
 
 impl<T: ToValue + ?Sized> ToValue for &T {

@@ -6,8 +6,8 @@ use rusqlite::Connection;
 use super::coverage::Coverage;
 use super::database::run;
 use super::writer::ChangedTopics;
-use super::{feedback, guilds, subscriptions, totals};
-use crate::sql::team;
+use super::{guilds, subscriptions};
+use crate::sql::{feedback, team, totals};
 use crate::totals_change::TotalsChange;
 
 pub(super) fn apply(connection: &Connection, topics: &mut ChangedTopics, changes: &[Change]) -> rusqlite::Result<()> {
@@ -16,7 +16,7 @@ pub(super) fn apply(connection: &Connection, topics: &mut ChangedTopics, changes
     for change in changes {
         apply_one(connection, topics, &coverage, &mut change_of_totals, change)?;
     }
-    totals::write(connection, &change_of_totals)
+    run(totals::write(connection, &change_of_totals))
 }
 
 /// Applies a change; its effect on the totals is recorded but not written yet.
@@ -36,12 +36,12 @@ pub(super) fn apply_one(
         Change::MemberGone { guild, user } => guilds::remove_member(connection, topics, coverage, *guild, *user)?,
         Change::Subscription(subscription) => subscriptions::put(connection, topics, subscription)?,
         Change::SubscriptionGone(user) => subscriptions::remove(connection, topics, *user)?,
-        Change::Feedback(entry) => feedback::put(connection, topics, totals, entry)?,
-        Change::FeedbackGone(id) => feedback::remove(connection, topics, totals, id)?,
+        Change::Feedback(entry) => run(feedback::put(connection, topics, totals, entry))?,
+        Change::FeedbackGone(id) => run(feedback::remove(connection, topics, totals, id))?,
         Change::Team(roster) => run(team::replace(connection, topics, roster))?,
         Change::User(user) => {
             run(team::refresh_user(connection, topics, user))?;
-            feedback::refresh_user(connection, topics, user)?;
+            run(feedback::refresh_user(connection, topics, user))?;
         }
     }
     match change.copied_again() {

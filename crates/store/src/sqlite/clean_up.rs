@@ -8,7 +8,8 @@ use super::columns::{ReadColumn as _, integer, readable};
 use super::coverage::Coverage;
 use super::snapshots::LocalStaging;
 use super::writer::ChangedTopics;
-use super::{guilds, instances, totals};
+use super::{database, guilds};
+use crate::sql::{instances, totals};
 
 /// Schedules all rows of a snapshot for removal.
 pub(super) fn sweep_whole(connection: &Connection, snapshot: i64) -> rusqlite::Result<()> {
@@ -39,7 +40,7 @@ pub(super) fn clean_up(
     staging: &LocalStaging,
     batch: usize,
 ) -> rusqlite::Result<usize> {
-    instances::forget(connection)?;
+    database::run(instances::forget(connection))?;
     give_up_abandoned(connection, staging)?;
     let coverage = Coverage::load(connection)?;
     let mut budget = SweepBudget::new(batch);
@@ -113,7 +114,7 @@ fn run(
         connection.prepare_cached("DELETE FROM feed_sweeps WHERE snapshot = ?1")?.execute([snapshot])?;
     }
     if !sweep.whole {
-        totals::note_swept(connection, topics, uncounted)?;
+        database::run(totals::note_swept(connection, topics, uncounted))?;
     }
     Ok(spent)
 }

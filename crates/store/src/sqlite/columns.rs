@@ -1,12 +1,11 @@
 //! How domain values are stored in `SQLite`'s columns.
 
+use domain::feed::{InstanceId, Life};
 use rusqlite::Row;
 use rusqlite::types::{FromSql, Type};
 
 use crate::columns::warn_broken;
-pub(super) use crate::columns::{
-    Column, claim_user, grants, grants_text, integer, json, list_without, listed, roles, unsigned,
-};
+pub(super) use crate::columns::{Column, grants, grants_text, integer, json, roles, unsigned};
 
 /// Reads values of the domain from the columns of a row.
 pub(super) trait ReadColumn {
@@ -44,4 +43,20 @@ pub(super) fn readable<T>(what: &str, rows: impl Iterator<Item = rusqlite::Resul
         }
     }
     Ok(read)
+}
+
+/// Reads an instance from the columns of its key and its name.
+pub(super) fn instance(row: &Row<'_>, first: usize) -> rusqlite::Result<InstanceId> {
+    let (key, name): (String, String) = (row.get(first)?, row.get(first + 1)?);
+    InstanceId::parse(&key, &name).ok_or_else(|| {
+        let problem = "not the name of an instance".into();
+        rusqlite::Error::FromSqlConversionFailure(first + 1, rusqlite::types::Type::Text, problem)
+    })
+}
+
+/// Reads the columns of `feed_instances` and `reported`, from this index on; `None` if there is no row.
+pub(super) fn life(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Life>> {
+    let (Some(first_seen), Some(last_call)) = (row.column(first)?, row.column(first + 2)?) else { return Ok(None) };
+    let (reported_start, last_heartbeat) = (row.column(first + 1)?, row.column(first + 3)?);
+    Ok(Some(Life { first_seen, reported_start, last_call, last_heartbeat }))
 }

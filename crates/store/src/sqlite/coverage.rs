@@ -4,7 +4,7 @@ use domain::Snowflake;
 use domain::feed::{Commits, CommittedShard, Owner, ShardKey, UNCOVERED, common_divisor};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::instances;
+use super::columns::{instance, life};
 
 /// The shard counts under which snapshots were committed: one, except during a resharding.
 pub(super) struct Coverage {
@@ -117,7 +117,7 @@ fn read_committed(row: &Row<'_>) -> rusqlite::Result<CommittedShard> {
         shard: ShardKey { count: row.get(0)?, id: row.get(1)? },
         snapshot: row.get(2)?,
         committed: row.get(3)?,
-        owner: Owner { instance: instances::read(row, 4)?, life: instances::life(row, 6)? },
+        owner: Owner { instance: instance(row, 4)?, life: life(row, 6)? },
     })
 }
 

@@ -11,7 +11,23 @@ use crate::sql::{Database, Lock, Row, Unreadable, Value, Words};
 impl Database for Connection {
     type Error = rusqlite::Error;
 
-    const WORDS: Words = Words { among: ("IN (SELECT value FROM json_each(", "))"), for_share: "", ordinal: "rowid" };
+    const WORDS: Words = Words {
+        among: ("IN (SELECT value FROM json_each(", "))"),
+        one_of: ("IN (", ")"),
+        for_update: "",
+        for_share: "",
+        skip_locked: "",
+        ordinal: "rowid",
+        to_json: "",
+        elements: ("json_each(", ")"),
+        new_version: (Some("UPDATE counter SET value = value + 1"), "(SELECT value FROM counter)"),
+        grants_by_key: "SELECT CAST(grant_key AS BLOB), count(*) FROM
+                (SELECT grant_key FROM users WHERE grant_key IS NOT NULL
+                UNION ALL SELECT grant_key FROM revocations WHERE grant_key IS NOT NULL)
+            GROUP BY grant_key ORDER BY grant_key LIMIT $1",
+        size: "(SELECT page_count * page_size FROM pragma_page_count, pragma_page_size)",
+        schema: "(SELECT user_version FROM pragma_user_version)",
+    };
 
     async fn execute(&self, sql: &str, values: &[Value<'_>]) -> rusqlite::Result<usize> {
         bound(self, sql, values)?.raw_execute()

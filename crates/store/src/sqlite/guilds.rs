@@ -9,11 +9,11 @@ use super::columns::{
 };
 use super::coverage::Coverage;
 use super::database::run;
+use super::subscriptions;
 use super::writer::ChangedTopics;
-use super::{accounts, subscriptions};
 use crate::Topic;
 use crate::columns::warn_broken;
-use crate::sql::team;
+use crate::sql::{accounts, team};
 use crate::totals_change::TotalsChange;
 
 /// What is known about a user, and about the guilds among these that have the bot.
@@ -185,7 +185,7 @@ pub(super) fn remove_member(
 ) -> rusqlite::Result<()> {
     let snapshot = coverage.of(connection, guild)?.snapshot;
     remove_staff(connection, topics, snapshot, guild, user)?;
-    accounts::forget_guild(connection, user, guild)?;
+    run(accounts::forget_guild(connection, user, guild))?;
     topics.push(Topic::Id(user));
     Ok(())
 }

@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
+use super::database::run as run_shared;
 use super::file::connect_read_only;
-use super::{health, migrations, upkeep};
+use super::migrations;
+use crate::sql::{health, upkeep};
 use crate::{Integrity, Result, StoreContent, StoreError, StoreLook, schema_version};
 
 /// A larger file is not checked, because that would take more than a few seconds, and slow down a running service's disk.
@@ -21,7 +23,7 @@ pub(crate) async fn grants_in_file(path: PathBuf) -> Result<Option<Vec<(String, 
     run(move || {
         let Some((connection, schema)) = open(&path)? else { return Ok(None) };
         let is_current = usize::try_from(schema) == Ok(migrations::NEWEST);
-        Ok(if is_current { Some(upkeep::grants_by_key(&connection)?) } else { None })
+        Ok(if is_current { Some(run_shared(upkeep::grants_by_key(&connection))?) } else { None })
     })
     .await
 }
@@ -56,7 +58,10 @@ fn look_now(path: &Path) -> Result<Option<StoreLook>> {
     // The rest of a damaged file may not be readable.
     let is_sound = !matches!(integrity, Integrity::Damaged(_));
     let content = if is_sound && usize::try_from(schema) == Ok(newest) {
-        Some(StoreContent { grants_by_key: upkeep::grants_by_key(&connection)?, health: health::load(&connection)? })
+        Some(StoreContent {
+            grants_by_key: run_shared(upkeep::grants_by_key(&connection))?,
+            health: run_shared(health::load(&connection))?,
+        })
     } else {
         None
     };

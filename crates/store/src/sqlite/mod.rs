@@ -1,7 +1,6 @@
 //! The embedded store: one `SQLite` file. One thread writes and commits in groups, and a few connections read at the same time.
 //! The work itself is plain functions over a connection, one file per topic.
 
-mod accounts;
 pub(super) mod backup;
 mod changes;
 mod clean_up;
@@ -12,24 +11,16 @@ mod errors;
 mod feed;
 mod feedback;
 mod file;
-mod forget;
 mod guilds;
-mod health;
-mod instances;
 mod look;
 pub(super) mod migrations;
 mod place;
 mod read_only;
 mod readers;
-mod revocations;
-mod sessions;
-mod sign_in;
 mod snapshots;
 mod subscriptions;
 #[cfg(test)]
 mod tests;
-mod totals;
-mod upkeep;
 mod vacuum;
 mod watch;
 mod writer;
@@ -40,6 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use domain::audit::AuditEntry;
 use domain::feed::{Event, FeedState, InstanceId, Lines, Scope};
 use domain::history::announcement::{MaintenanceWindow, Notice};
 use domain::history::update::{NewUpdate, UpdateOutcome};
@@ -63,11 +55,15 @@ pub(super) use self::vacuum::{vacuum, vacuum_needs};
 use self::writer::{ChangedTopics, Writer};
 use super::history::Recorded;
 use super::schema_version;
-use super::sql::store::history_store;
-use super::sql::{announcements, history, keys, team};
+use super::sql::store::{history_store, store, upkeep_store};
+use super::sql::{
+    accounts, announcements, audit, feed_state, forget, health, history, keys, revocations, sessions, sign_in, team,
+    totals, upkeep,
+};
+use super::upkeep::{AuditBounds, AuditFilter, Erased, GrantKind, HeldGrant, Holdings, PersonTraces, Resealed};
 use super::{
     Account, Admission, BatchOutcome, BlockedUser, BotKey, Claim, CodeHash, Committed, Freshness, GrantSaved, Lease,
-    Result, Revocation, Sample, SealedGrant, SnapshotId, Store, StoreError, StoredList, Swept, not_staged,
+    Result, Revocation, Sample, SealedGrant, SnapshotId, StoreError, StoredList, Swept, not_staged,
 };
 
 const READERS: usize = 4;
@@ -154,108 +150,9 @@ macro_rules! read_snapshot {
 
 history_store!(Sqlite);
 
-#[async_trait]
-impl Store for Sqlite {
-    async fn claim_code(&self, code: CodeHash, now: Time, until: Time) -> Result<Claim> {
-        self.writer.write(move |connection, _| sign_in::claim(connection, code, now, until)).await
-    }
+upkeep_store!(Sqlite);
 
-    async fn settle_code(&self, code: CodeHash, user: Option<User>, until: Time) -> Result<()> {
-        self.writer.write(move |connection, _| sign_in::settle(connection, code, user.as_ref(), until)).await
-    }
-
-    async fn release_code(&self, code: CodeHash) -> Result<()> {
-        self.writer.write(move |connection, _| sign_in::release(connection, code)).await
-    }
-
-    async fn save_grant(&self, user: User, grant: SealedGrant, now: Time, verified: Option<u32>) -> Result<GrantSaved> {
-        self.writer
-            .write(move |connection, topics| sign_in::save_grant(connection, topics, &user, &grant, now, verified))
-            .await
-    }
-
-    async fn open_session(&self, user: User, token: TokenHash, session: Session, most: usize) -> Result<Admission> {
-        self.writer
-            .write(move |connection, topics| sign_in::open_session(connection, topics, &user, token, &session, most))
-            .await
-    }
-
-    async fn session(&self, token: TokenHash) -> Result<Option<Session>> {
-        self.readers.read(move |connection| sessions::session(connection, token)).await
-    }
-
-    async fn sessions_of(&self, user: Snowflake) -> Result<Vec<Session>> {
-        self.readers.read(move |connection| sessions::sessions_of(connection, user)).await
-    }
-
-    async fn sessions_among(&self, sessions: Vec<SessionId>) -> Result<HashSet<SessionId>> {
-        self.readers.read(move |connection| sessions::among(connection, &sessions)).await
-    }
-
-    async fn end_session(&self, user: Snowflake, session: SessionId, now: Time) -> Result<bool> {
-        self.writer.write(move |connection, topics| sessions::end_one(connection, topics, user, &session, now)).await
-    }
-
-    async fn end_sessions(&self, user: Snowflake, now: Time) -> Result<usize> {
-        self.writer.write(move |connection, topics| sessions::end_all(connection, topics, user, now)).await
-    }
-
-    async fn end_sessions_of_grant(&self, user: Snowflake, grant_version: u64) -> Result<bool> {
-        self.writer
-            .write(move |connection, topics| sessions::end_all_of_grant(connection, topics, user, grant_version))
-            .await
-    }
-
-    async fn note_seen(&self, seen: Vec<(SessionId, Time)>) -> Result<()> {
-        self.writer.write(move |connection, _| sessions::note_seen(connection, &seen)).await
-    }
-
-    async fn sweep(&self, now: Time, last_seen_before: Time, created_before: Time, batch: usize) -> Result<Swept> {
-        self.writer
-            .write(move |connection, topics| {
-                sessions::sweep(connection, topics, now, last_seen_before, created_before, batch)
-            })
-            .await
-    }
-
-    async fn take_revocation(&self, now: Time, until: Time) -> Result<Option<Revocation>> {
-        self.writer.write(move |connection, _| revocations::take(connection, now, until)).await
-    }
-
-    async fn finish_revocation(&self, user: Snowflake, until: Time, end: RevocationEnd) -> Result<()> {
-        self.writer.write(move |connection, _| revocations::finish(connection, user, until, end)).await
-    }
-
-    async fn account(&self, user: Snowflake) -> Result<Option<Account>> {
-        self.readers.read(move |connection| accounts::account(connection, user)).await
-    }
-
-    async fn lease_grant(&self, user: Snowflake, grant_version: u64, now: Time, until: Time) -> Result<Lease> {
-        self.writer.write(move |connection, _| accounts::lease_grant(connection, user, grant_version, now, until)).await
-    }
-
-    async fn replace_grant(&self, user: Snowflake, grant_version: u64, grant: SealedGrant) -> Result<Option<u64>> {
-        self.writer.write(move |connection, _| accounts::replace_grant(connection, user, grant_version, &grant)).await
-    }
-
-    async fn save_list(&self, user: Snowflake, list_version: u64, list: StoredList) -> Result<bool> {
-        self.writer
-            .write(move |connection, topics| accounts::save_list(connection, topics, user, list_version, &list))
-            .await
-    }
-
-    async fn block(&self, blocked: BlockedUser) -> Result<usize> {
-        self.writer.write(move |connection, topics| sessions::block(connection, topics, &blocked)).await
-    }
-
-    async fn unblock(&self, user: Snowflake) -> Result<bool> {
-        self.writer.write(move |connection, _| sign_in::unblock(connection, user)).await
-    }
-
-    async fn blocked(&self) -> Result<Vec<BlockedUser>> {
-        self.readers.read(sign_in::blocked).await
-    }
-
+store!(Sqlite {
     async fn person(&self, user: Snowflake, guilds: Vec<Snowflake>) -> Result<PersonFacts> {
         self.readers.read(move |connection| guilds::person(connection, user, guilds)).await
     }
@@ -270,18 +167,6 @@ impl Store for Sqlite {
 
     async fn feedback_before(&self, slot: u64) -> Result<Sample> {
         self.readers.read(move |connection| feedback::before(connection, slot)).await
-    }
-
-    async fn team(&self) -> Result<Roster> {
-        self.readers.read(|connection| run(team::roster(connection))).await
-    }
-
-    async fn health(&self) -> Result<Health> {
-        self.readers.read(health::load).await
-    }
-
-    async fn stats(&self) -> Result<Stats> {
-        self.readers.read(totals::stats).await
     }
 
     async fn apply(&self, changes: Vec<Change>) -> Result<()> {
@@ -325,37 +210,9 @@ impl Store for Sqlite {
         self.writer.write(move |connection, topics| clean_up::clean_up(connection, topics, &staging, batch)).await
     }
 
-    async fn feed_state(&self) -> Result<FeedState> {
-        self.readers.read(feed::state).await
-    }
-
-    async fn add_key(&self, key: BotKey, hash: TokenHash) -> Result<()> {
-        self.writer.write(move |connection, topics| run(keys::add(connection, topics, &key, hash))).await
-    }
-
-    async fn key(&self, hash: TokenHash) -> Result<Option<BotKey>> {
-        self.readers.read(move |connection| run(keys::by_hash(connection, hash))).await
-    }
-
-    async fn keys(&self) -> Result<Vec<BotKey>> {
-        self.readers.read(|connection| run(keys::all(connection))).await
-    }
-
-    async fn good_keys(&self) -> Result<Vec<TokenHash>> {
-        self.readers.read(|connection| run(keys::good(connection))).await
-    }
-
-    async fn revoke_key(&self, id: String, now: Time) -> Result<bool> {
-        self.writer.write(move |connection, topics| run(keys::revoke(connection, topics, &id, now))).await
-    }
-
-    async fn record_heartbeat(&self, heartbeat: Heartbeat, now: Time) -> Result<()> {
-        self.writer.write(move |connection, topics| health::record_heartbeat(connection, topics, heartbeat, now)).await
-    }
-
     async fn close(&self) {
         // Readers first, because the last checkpoint cannot pass a running read.
         self.readers.close().await;
         self.writer.close().await;
     }
-}
+});

@@ -11,11 +11,13 @@ use domain::{Snowflake, Subscription, Time};
 use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::columns::{Column as _, ReadColumn as _, integer, json, readable, unsigned};
+use super::columns::{Column as _, ReadColumn as _, instance, integer, json, readable, unsigned};
 use super::coverage::{self, Coverage};
+use super::database::run;
 use super::guilds::GuildWriter;
 use super::writer::ChangedTopics;
-use super::{accounts, clean_up, guilds, instances, subscriptions, totals};
+use super::{clean_up, guilds, subscriptions};
+use crate::sql::{instances, totals};
 use crate::{SnapshotId, Topic};
 
 /// The snapshots that this process is staging. Only the writer changes it, so that cleaning up never sees one that is half
@@ -37,8 +39,8 @@ pub(super) fn begin(
     sequence: u64,
     now: Time,
 ) -> rusqlite::Result<SnapshotId> {
-    instances::note_call(connection, instance, now)?;
-    let id = accounts::next_version(connection)?;
+    run(instances::note_call(connection, instance, now))?;
+    let id = next_version(connection)?;
     let shard = scope.shard();
     let sql = "INSERT INTO staged_snapshots (id, shard_count, shard_id, key, instance, sequence, begun, guilds)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0)";
@@ -168,18 +170,18 @@ pub(super) fn commit(
     now: Time,
 ) -> rusqlite::Result<Option<Committed>> {
     let Some(staged) = take(connection, staging, snapshot)? else { return Ok(None) };
-    let Some(sender) = instances::admit(connection, &staged.instance, now)? else {
+    let Some(sender) = run(instances::admit(connection, &staged.instance, now))? else {
         clean_up::sweep_whole(connection, staged.id)?;
         return Ok(Some(Committed::KeyRefused));
     };
-    instances::note_snapshot(connection, &staged.instance, staged.shard)?;
+    run(instances::note_snapshot(connection, &staged.instance, staged.shard))?;
     let coverage = Coverage::load(connection)?;
     let overlapping = match staged.shard {
         Some(shard) => coverage.overlapping(connection, shard)?,
         None => Vec::new(),
     };
     let committed = staged.decide(&sender, after, &overlapping, now);
-    instances::advance(connection, &sender, committed.next())?;
+    run(instances::advance(connection, &sender, committed.next()))?;
     let is_replaced = matches!(committed, Committed::Replaced { .. });
     if is_replaced {
         // Working out which responses it changes would take longer the larger the snapshot is.
@@ -210,7 +212,7 @@ fn take(
         Ok(StagedSnapshot {
             id,
             shard: read_shard(row)?,
-            instance: instances::read(row, 2)?,
+            instance: instance(row, 2)?,
             sequence: unsigned(row.get(4)?),
             totals: GuildTotals { guilds: row.get(5)?, members: row.get(6)? },
             basis: row.get(7)?,
@@ -229,9 +231,9 @@ fn replace_shard(
     now: Time,
 ) -> rusqlite::Result<()> {
     let (is_resharding, has_uncovered) = (is_resharding(shard, overlapping), has_uncovered(connection)?);
-    let shown = if is_resharding || has_uncovered { Some(totals::shown(connection)?) } else { None };
+    let shown = if is_resharding || has_uncovered { Some(run(totals::shown(connection))?) } else { None };
     let GuildTotals { guilds, members } = staged.totals + move_unavailable(connection, coverage, staged.id, shard)?;
-    let committed = accounts::next_version(connection)?;
+    let committed = next_version(connection)?;
     let sql = "INSERT OR REPLACE INTO feed_shards
         (shard_count, shard_id, snapshot, committed, key, instance, snapshot_at, guilds, member_sum)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
@@ -255,7 +257,7 @@ fn replace_shard(
     plan.removed.into_iter().try_for_each(|snapshot| clean_up::sweep_whole(connection, snapshot))?;
     plan.partly_covered.into_iter().try_for_each(|snapshot| clean_up::sweep_covered(connection, snapshot))?;
     match shown.filter(|_| plan.hides_rows) {
-        Some(shown) => totals::keep_shown(connection, shown),
+        Some(shown) => run(totals::keep_shown(connection, shown)),
         None => Ok(()),
     }
 }
@@ -280,7 +282,7 @@ fn move_unavailable(
     for guild in guilds.into_iter().filter(|guild| shard.covers(*guild)) {
         let cover = coverage.of(connection, guild)?;
         let moved = guilds::relocate(connection, cover.snapshot, snapshot, guild)?;
-        totals::add(connection, cover.shard(), GuildTotals::default() - moved)?;
+        run(totals::add(connection, cover.shard(), GuildTotals::default() - moved))?;
         all += moved;
     }
     Ok(all)
@@ -291,4 +293,12 @@ pub(super) fn abandon(connection: &Connection, staging: &LocalStaging, snapshot:
         Some(staged) => clean_up::sweep_whole(connection, staged.id),
         None => Ok(()),
     }
+}
+
+/// A number that was never used before.
+fn next_version(connection: &Connection) -> rusqlite::Result<u64> {
+    connection
+        .prepare_cached("UPDATE counter SET value = value + 1 RETURNING value")?
+        .query_row([], |row| row.get(0))
+        .map(unsigned)
 }

@@ -1,0 +1,85 @@
+//! Feedback. The positive entries are numbered without gaps, so that drawing one at random is one lookup.
+
+use domain::User;
+use domain::feedback::{Feedback, FeedbackEntry};
+use domain::slots::{SlotChange, Slots};
+use domain::stats::RatingsChange;
+
+use super::{ChangedTopics, Database, Result, forgotten, values};
+use crate::Topic;
+use crate::totals_change::TotalsChange;
+
+pub(crate) const LAST_SLOT: &str = "SELECT slot FROM feedback WHERE slot IS NOT NULL ORDER BY slot DESC LIMIT 1";
+
+pub(crate) async fn put<D: Database>(
+    db: &D,
+    topics: &mut ChangedTopics,
+    totals: &mut TotalsChange,
+    feedback: &Feedback,
+) -> Result<(), D> {
+    let entry = &feedback.entry;
+    let (slots, before) = known(db, &feedback.id).await?;
+    let change = slots.put(entry.is_positive());
+    totals.rate(topics, RatingsChange::of(before, Some(entry.rating.into())));
+    fill_gap(db, &feedback.id, &change).await?;
+    let is_forgotten = forgotten::contains(db, entry.submitter.id).await?;
+    let submitter = if is_forgotten { &FeedbackEntry::no_submitter() } else { &entry.submitter };
+    let sql = "INSERT INTO feedback (id, feedback, rating, \"timestamp\",
+            submitter_id, submitter_username, submitter_name, submitter_avatar, slot)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+        ON CONFLICT (id) DO UPDATE SET feedback = $2, rating = $3, \"timestamp\" = $4,
+            submitter_id = $5, submitter_username = $6, submitter_name = $7, submitter_avatar = $8, slot = $9";
+    let FeedbackEntry { feedback: text, rating, timestamp, .. } = entry;
+    let User { id, username, name, avatar } = submitter;
+    let row = values![feedback.id, text, rating, timestamp, id, username, name, avatar, change.slot];
+    db.execute(sql, &row).await?;
+    if change.is_visible {
+        topics.push(Topic::Feedback);
+    }
+    Ok(())
+}
+
+pub(crate) async fn remove<D: Database>(
+    db: &D,
+    topics: &mut ChangedTopics,
+    totals: &mut TotalsChange,
+    id: &str,
+) -> Result<(), D> {
+    let (slots, before) = known(db, id).await?;
+    let change = slots.remove();
+    totals.rate(topics, RatingsChange::of(before, None));
+    fill_gap(db, id, &change).await?;
+    if change.is_visible {
+        topics.push(Topic::Feedback);
+    }
+    db.execute("DELETE FROM feedback WHERE id = $1", &values![id]).await.map(drop)
+}
+
+pub(crate) async fn refresh_user<D: Database>(db: &D, topics: &mut ChangedTopics, user: &User) -> Result<(), D> {
+    let sql = "UPDATE feedback SET submitter_username = $2, submitter_name = $3, submitter_avatar = $4
+        WHERE submitter_id = $1
+            AND (submitter_username, submitter_name, submitter_avatar) IS DISTINCT FROM ($2, $3, $4)";
+    if db.execute(sql, &values![user.id, user.username, user.name, user.avatar]).await? > 0 {
+        topics.push(Topic::Feedback);
+    }
+    Ok(())
+}
+
+/// The numbering as far as it matters to this entry, and its rating if it exists.
+async fn known<D: Database>(db: &D, id: &str) -> Result<(Slots, Option<i64>), D> {
+    let id = values![id];
+    let stored = db.query_first("SELECT slot, rating FROM feedback WHERE id = $1", &id);
+    let (stored, last) = futures_util::try_join!(stored, db.query_first(LAST_SLOT, &[]))?;
+    let (own, rating) = match stored {
+        Some(row) => (row.get(0)?, Some(row.get(1)?)),
+        None => (None, None),
+    };
+    Ok((Slots { own, last: last.map(|row| row.get(0)).transpose()? }, rating))
+}
+
+/// Moves another entry into the slot that this one gives up.
+async fn fill_gap<D: Database>(db: &D, id: &str, change: &SlotChange) -> Result<(), D> {
+    let Some((from, to)) = change.moved else { return Ok(()) };
+    db.execute("UPDATE feedback SET slot = NULL WHERE id = $1", &values![id]).await?;
+    db.execute("UPDATE feedback SET slot = $2 WHERE slot = $1", &values![from, to]).await.map(drop)
+}
