@@ -5,10 +5,10 @@ use domain::Change;
 
 use super::coverage::Coverage;
 use super::errors::Sql;
+use super::guilds;
 use super::locks::{Lock, lock};
 use super::work::ChangedTopics;
-use super::{guilds, subscriptions};
-use crate::sql::{feedback, team, totals};
+use crate::sql::{feedback, subscriptions, team, totals};
 use crate::totals_change::TotalsChange;
 
 pub(super) async fn apply(db: &Transaction<'_>, topics: &mut ChangedTopics, changes: &[Change]) -> Sql<()> {

@@ -7,8 +7,6 @@ use tracing::warn;
 
 use super::columns::{Column as _, ReadColumn as _, Whole, ids, readable};
 use super::errors::Sql;
-use super::work::ChangedTopics;
-use crate::Topic;
 
 /// The subscription of a user, and every one that names one of these guilds, ordered by owner ID.
 pub(super) async fn of_user_or_naming(
@@ -37,40 +35,6 @@ fn read(row: &Row) -> Sql<Subscription> {
     };
     let guilds = row.try_get::<_, Vec<i64>>(3)?.into_iter().filter_map(guild).collect();
     Ok(Subscription { userid: row.column(0)?, slots, guilds, active_until: row.column(2)? })
-}
-
-pub(super) async fn put(db: &Transaction<'_>, topics: &mut ChangedTopics, subscription: &Subscription) -> Sql<()> {
-    let user = subscription.userid;
-    forget_guilds(db, topics, user).await?;
-    let sql = "INSERT INTO subscriptions (userid, slots, active_until) VALUES ($1, $2, $3)
-        ON CONFLICT (userid) DO UPDATE SET slots = $2, active_until = $3";
-    let statement = db.prepare_cached(sql).await?;
-    db.execute(&statement, &[&user.stored(), &i64::from(subscription.slots), &subscription.active_until.stored()])
-        .await?;
-    let sql = "INSERT INTO subscription_guilds (guild, userid, ordinal)
-        SELECT guild, $1, ordinal - 1 FROM unnest($2::bigint[]) WITH ORDINALITY AS named (guild, ordinal)";
-    let statement = db.prepare_cached(sql).await?;
-    let guilds = subscription.distinct_guilds();
-    db.execute(&statement, &[&user.stored(), &guilds.stored()]).await?;
-    topics.extend(guilds.iter().copied().map(Topic::PremiumEndOf));
-    topics.extend(guilds.into_iter().chain([user]).map(Topic::Id));
-    Ok(())
-}
-
-pub(super) async fn remove(db: &Transaction<'_>, topics: &mut ChangedTopics, user: Snowflake) -> Sql<()> {
-    forget_guilds(db, topics, user).await?;
-    let statement = db.prepare_cached("DELETE FROM subscriptions WHERE userid = $1").await?;
-    if db.execute(&statement, &[&user.stored()]).await? > 0 {
-        topics.push(Topic::Id(user));
-    }
-    Ok(())
-}
-
-async fn forget_guilds(db: &Transaction<'_>, topics: &mut ChangedTopics, user: Snowflake) -> Sql<()> {
-    let statement = db.prepare_cached("DELETE FROM subscription_guilds WHERE userid = $1 RETURNING guild").await?;
-    let named = db.query(&statement, &[&user.stored()]).await?;
-    topics.extend(readable("guild of a subscription", &named, |row| Ok(Topic::Id(row.column(0)?))));
-    Ok(())
 }
 
 /// Replaces all subscriptions with those staged under this number. Only differences are written, which is usually next to

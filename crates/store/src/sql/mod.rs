@@ -18,6 +18,7 @@ mod row;
 pub(crate) mod sessions;
 pub(crate) mod sign_in;
 pub(crate) mod store;
+pub(crate) mod subscriptions;
 pub(crate) mod team;
 pub(crate) mod totals;
 pub(crate) mod upkeep;

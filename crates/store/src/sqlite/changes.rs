@@ -5,9 +5,9 @@ use rusqlite::Connection;
 
 use super::coverage::Coverage;
 use super::database::run;
+use super::guilds;
 use super::writer::ChangedTopics;
-use super::{guilds, subscriptions};
-use crate::sql::{feedback, team, totals};
+use crate::sql::{feedback, subscriptions, team, totals};
 use crate::totals_change::TotalsChange;
 
 pub(super) fn apply(connection: &Connection, topics: &mut ChangedTopics, changes: &[Change]) -> rusqlite::Result<()> {
@@ -34,8 +34,8 @@ pub(super) fn apply_one(
             guilds::put_member(connection, topics, coverage, *guild, *user, roles)?;
         }
         Change::MemberGone { guild, user } => guilds::remove_member(connection, topics, coverage, *guild, *user)?,
-        Change::Subscription(subscription) => subscriptions::put(connection, topics, subscription)?,
-        Change::SubscriptionGone(user) => subscriptions::remove(connection, topics, *user)?,
+        Change::Subscription(subscription) => run(subscriptions::put(connection, topics, subscription))?,
+        Change::SubscriptionGone(user) => run(subscriptions::remove(connection, topics, *user))?,
         Change::Feedback(entry) => run(feedback::put(connection, topics, totals, entry))?,
         Change::FeedbackGone(id) => run(feedback::remove(connection, topics, totals, id))?,
         Change::Team(roster) => run(team::replace(connection, topics, roster))?,

@@ -1,11 +1,9 @@
 //! Premium subscriptions.
 
 use domain::{Snowflake, Subscription};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Row};
 
 use super::columns::{Column as _, ReadColumn as _, readable};
-use super::writer::ChangedTopics;
-use crate::Topic;
 
 pub(super) fn of_user(connection: &Connection, user: Snowflake) -> rusqlite::Result<Option<Subscription>> {
     let mut statement =
@@ -37,34 +35,6 @@ fn guilds_of(connection: &Connection, user: Snowflake) -> rusqlite::Result<Vec<S
     let mut statement =
         connection.prepare_cached("SELECT guild FROM subscription_guilds WHERE userid = ?1 ORDER BY ordinal")?;
     readable("guild of a subscription", statement.query_map([user.stored()], |row| row.column(0))?)
-}
-
-pub(super) fn put(
-    connection: &Connection,
-    topics: &mut ChangedTopics,
-    subscription: &Subscription,
-) -> rusqlite::Result<()> {
-    let user = subscription.userid;
-    remove(connection, topics, user)?;
-    connection
-        .prepare_cached("INSERT INTO subscriptions (userid, slots, active_until) VALUES (?1, ?2, ?3)")?
-        .execute(params![user.stored(), subscription.slots, subscription.active_until.stored()])?;
-    let sql = "INSERT INTO subscription_guilds (guild, userid, ordinal) VALUES (?1, ?2, ?3)";
-    let mut insert = connection.prepare_cached(sql)?;
-    for (ordinal, guild) in (0_i64..).zip(subscription.distinct_guilds()) {
-        insert.execute(params![guild.stored(), user.stored(), ordinal])?;
-        topics.extend([Topic::Id(guild), Topic::PremiumEndOf(guild)]);
-    }
-    topics.push(Topic::Id(user));
-    Ok(())
-}
-
-pub(super) fn remove(connection: &Connection, topics: &mut ChangedTopics, user: Snowflake) -> rusqlite::Result<()> {
-    topics.extend(guilds_of(connection, user)?.into_iter().map(Topic::Id));
-    if connection.prepare_cached("DELETE FROM subscriptions WHERE userid = ?1")?.execute([user.stored()])? > 0 {
-        topics.push(Topic::Id(user));
-    }
-    Ok(())
 }
 
 /// Replaces all subscriptions with those staged under this number.
