@@ -203,18 +203,23 @@ async fn a_fatal_error_is_a_line_like_the_others() {
         assert_eq!(output.status.code(), Some(78));
         String::from_utf8(output.stderr).unwrap()
     };
-    let json = said(None).await;
+    // Nothing of a configuration counts that cannot be loaded.
+    let text = said(None).await;
+    assert!(text.starts_with("bot-companion: ") && text.contains("http.listen"), "{text}");
+    let json = said(Some("json")).await;
     assert_eq!(json.lines().count(), 1, "{json}");
     let line: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(line["level"], "ERROR");
     let message = line["message"].as_str().unwrap();
     assert!(message.contains("http.listen") && message.contains("limits.live"), "{message}");
     assert!(line["timestamp"].as_str().unwrap().ends_with('Z'), "{line}");
-    let text = said(Some("text")).await;
-    assert!(text.starts_with("bot-companion: ") && text.contains("http.listen"), "{text}");
     std::fs::write(&config, "[http\n").unwrap();
     let line: Value = serde_json::from_str(&said(Some("json")).await).unwrap();
     assert!(line["message"].as_str().unwrap().contains("companion.toml:1:"), "{line}");
+    // It can be loaded, and fails later.
+    std::fs::write(&config, "[log]\nformat = \"json\"\n").unwrap();
+    let line: Value = serde_json::from_str(&said(None).await).unwrap();
+    assert!(line["message"].as_str().unwrap().contains("idp.client_id"), "{line}");
 }
 
 #[tokio::test]

@@ -165,34 +165,6 @@ async fn an_unverified_connection_over_the_network_is_warned_of() {
 }
 
 #[tokio::test]
-async fn what_an_orchestrator_injects_is_ignored_and_a_mistake_is_not() {
-    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
-    let config = config_file(&folder, &provider, "");
-    let check = |variables: &[(&str, &str)]| {
-        let mut check = command(&["check", "--config", config.to_str().unwrap()]);
-        check.envs(variables.iter().copied());
-        check
-    };
-    let injected = [
-        ("COMPANION_SERVICE_HOST", "10.0.0.1"),
-        ("COMPANION_SERVICE_PORT", "8080"),
-        ("COMPANION_SERVICE_PORT_HTTP", "8080"),
-        ("COMPANION_PORT", "tcp://10.0.0.1:8080"),
-        ("COMPANION_PORT_8080_TCP", "tcp://10.0.0.1:8080"),
-        ("COMPANION_PORT_8080_TCP_PROTO", "tcp"),
-        ("COMPANION_PORT_8080_TCP_PORT", "8080"),
-        ("COMPANION_PORT_8080_TCP_ADDR", "10.0.0.1"),
-        ("COMPANION_DNS_PORT_53_UDP", "udp://10.0.0.1:53"),
-    ];
-    let (code, text) = said(check(&injected)).await;
-    assert_eq!(code, 0, "{text}");
-    for (name, value) in [("COMPANION_HTTP_PORT", "8080"), ("COMPANION_HTTP_LISEN", "127.0.0.1:1")] {
-        let (code, text) = said(check(&[(name, value)])).await;
-        assert!(code == 78 && text.contains(&format!("{name}: there is no such option")), "{code} {text}");
-    }
-}
-
-#[tokio::test]
 async fn the_start_and_each_failure_name_the_file_and_the_remedy() {
     sqlite_only!("its errors are others");
     let (folder, provider) = (Folder::new(), sandbox(Clock::system()));

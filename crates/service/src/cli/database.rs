@@ -127,7 +127,7 @@ fn refuse_missing(file: &ConfigFile, config: &Config, missing: Missing) -> Resul
         Missing::Refuse => {
             format!("there is no database at {}; pass the service's own --config, or set store.url", shown.display())
         }
-        Missing::Make if file.file.is_none() && config.store.url.expose_secret() == config::default_store_url() => {
+        Missing::Make if file.file.is_none() && !config.is_set("store.url") => {
             format!(
                 "no configuration was given, and there is no database at {}: pass the service's own --config FILE, or set \
                  COMPANION_CONFIG or COMPANION_STORE_URL. To create a database there, set COMPANION_STORE_URL=sqlite:{}",

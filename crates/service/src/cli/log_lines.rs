@@ -6,7 +6,6 @@ use std::fs::File;
 use std::io::IsTerminal as _;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use telemetry::request_id;
@@ -91,31 +90,15 @@ fn goes_to_journal() -> bool {
 /// Whether a fatal error is written as JSON.
 static FATAL_AS_JSON: AtomicBool = AtomicBool::new(false);
 
-/// Finds out how to write a fatal error. The configuration itself may be broken, so this looks for the one option and ignores
-/// the rest.
-pub(super) fn note_format(file: Option<&Path>) {
-    let json = match std::env::var("COMPANION_LOG_FORMAT") {
-        Ok(format) => format == "json",
-        Err(_) => file.and_then(|file| std::fs::read_to_string(file).ok()).is_some_and(|text| asks_for_json(&text)),
-    };
+/// Writes fatal errors in the environment's format: the rest of the configuration may be what is wrong.
+pub(super) fn note_environment() {
+    let json = std::env::var("COMPANION_LOG_FORMAT").is_ok_and(|format| format == "json");
     FATAL_AS_JSON.store(json, Ordering::Relaxed);
 }
 
-fn asks_for_json(text: &str) -> bool {
-    let mut section = "";
-    text.lines().any(|line| {
-        let line = line.trim();
-        if let Some(name) = line.strip_prefix('[') {
-            section = name.split(']').next().unwrap_or_default().trim();
-        }
-        let Some((key, value)) = line.split_once('=') else { return false };
-        let is_format = match section {
-            "" => key.split('.').map(str::trim).eq(["log", "format"]),
-            "log" => key.trim() == "format",
-            _ => false,
-        };
-        is_format && ["\"json\"", "'json'"].iter().any(|json| value.trim_start().starts_with(json))
-    })
+/// Writes fatal errors in this format, once the configuration is known.
+pub(super) fn note_format(format: LogFormat) {
+    FATAL_AS_JSON.store(format == LogFormat::Json, Ordering::Relaxed);
 }
 
 /// The line about a fatal error.
@@ -137,23 +120,6 @@ pub(super) fn fatal(error: &anyhow::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_format_is_found_in_a_file_that_is_wrong_otherwise() {
-        for text in [
-            "log.format = \"json\"",
-            "[http]\nlisten = 5\n[log] # lines\n  format='json' # for machines\n",
-            "log . format = \"json\"\nnonsense",
-            "[ log ]\nfilter = \"x\"\nformat = \"json\"",
-        ] {
-            assert!(asks_for_json(text), "{text}");
-        }
-        for text in
-            ["", "format = \"json\"", "[http]\nformat = \"json\"", "# log.format = \"json\"", "log.format = \"text\""]
-        {
-            assert!(!asks_for_json(text), "{text}");
-        }
-    }
 
     #[test]
     fn each_line_has_its_level_for_journald() {

@@ -206,8 +206,10 @@ struct ConfigFile {
 
 impl ConfigFile {
     fn load(&self) -> anyhow::Result<Config> {
-        log_lines::note_format(self.file.as_deref());
-        Ok(Config::load(self.file.as_deref(), std::env::vars_os())?)
+        log_lines::note_environment();
+        let config = Config::load(self.file.as_deref(), std::env::vars_os())?;
+        log_lines::note_format(config.log.format);
+        Ok(config)
     }
 }
 

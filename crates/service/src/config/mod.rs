@@ -1,7 +1,6 @@
 //! The configuration, read from a file, the environment and the defaults. Its secrets cannot be printed.
 
 mod checks;
-mod injected;
 mod key;
 pub mod keyfile;
 mod layers;
@@ -33,12 +32,6 @@ pub(crate) use value::{any_duration, origin_of};
 
 /// The commented defaults, which are also the reference for all options.
 pub const DEFAULTS: &str = include_str!("default.toml");
-
-/// Where the data is stored if nothing is set: a file in the current folder.
-pub(crate) fn default_store_url() -> &'static str {
-    let line = DEFAULTS.lines().find_map(|line| line.strip_prefix("url = \""));
-    line.and_then(|rest| rest.strip_suffix('"')).unwrap_or_default()
-}
 
 /// The options that only test programs change.
 const UNDOCUMENTED: &str = include_str!("undocumented.toml");

@@ -61,7 +61,7 @@ pub(super) struct DevOptions {
 }
 
 pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> {
-    super::log_lines::note_format(None);
+    super::log_lines::note_environment();
     let DevOptions { listen, data, store, .. } = options;
     ensure_loopback(Some(*listen))?;
     std::fs::create_dir_all(data).with_context(|| format!("cannot create the data folder {}", data.display()))?;

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::super::injected;
 use super::super::secret_file::secret_file;
 use super::super::suggest::suggest;
 use super::{GivenValue, Layers, RawValue, SECRETS, SourceLocation, variable};
@@ -29,9 +28,6 @@ impl Layers {
             let location = SourceLocation { order: (order, index), text: name.escape_debug().to_string() };
             let direct = name.strip_suffix("_FILE").filter(|name| is_secret_variable(name));
             let Some(key) = keys.get(direct.unwrap_or(name)) else {
-                if injected::is_injected(name, value) {
-                    continue;
-                }
                 self.unknown_variable(name, &keys, location);
                 continue;
             };
