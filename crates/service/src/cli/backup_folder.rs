@@ -49,7 +49,9 @@ fn is_left_over(name: &str, file: &fs::Metadata, now: Time) -> bool {
 pub(super) fn delete_old(written: &Path, keep: usize, now: Time) -> anyhow::Result<Vec<String>> {
     let folder = written.parent().unwrap_or(Path::new("."));
     let unread = || format!("the backup is good, but the old ones in {} cannot be listed", folder.display());
-    let (mut others, mut left_over, mut future) = (Vec::new(), Vec::new(), Vec::new());
+    let mut others = Vec::new();
+    let mut left_over = Vec::new();
+    let mut future = Vec::new();
     let newest = name_at(now);
     for entry in fs::read_dir(folder).with_context(unread)? {
         let entry = entry.with_context(unread)?;

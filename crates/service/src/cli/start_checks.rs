@@ -52,7 +52,9 @@ fn listeners(config: &Config) -> Option<CheckLine> {
 /// IPv4.
 fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
     let covers = |all: IpAddr, ip: IpAddr| all.is_unspecified() && (all.is_ipv6() || ip.is_ipv4());
-    let (port, a, b) = (one.port(), one.ip(), other.ip());
+    let port = one.port();
+    let a = one.ip();
+    let b = other.ip();
     port != 0 && port == other.port() && (a == b || covers(a, b) || covers(b, a))
 }
 

@@ -69,9 +69,11 @@ impl World {
     fn respond(&self, request: Request<Full<Bytes>>, may_be_fast: bool) -> (StatusCode, HeaderMap, Option<Bytes>) {
         let peer = Peer { address: [10, 0, 0, 1].into(), secure: false };
         self.runtime.block_on(async {
-            let response = match self.service.try_cached(&request, peer, may_be_fast) {
+            let routed = || Err(self.service.routed(&request, peer));
+            let tried = if may_be_fast { self.service.try_cached(&request, peer) } else { routed() };
+            let response = match tried {
                 Ok((response, _)) => response,
-                Err(context) => self.service.clone().call(request, *context, std::future::ready(())).await,
+                Err(context) => self.service.clone().call(request, *context, || {}).await,
             };
             let (parts, body) = response.into_parts();
             // A live stream does not end.
@@ -88,8 +90,7 @@ impl World {
             request.headers_mut().append("x-forwarded-for", HeaderValue::from_bytes(line).ok()?);
         }
         let peer = Peer { address: [10, 0, 0, 1].into(), secure: false };
-        let context = self.service.try_cached(&request, peer, false).err().unwrap();
-        Some(context.client)
+        Some(self.service.routed(&request, peer).client)
     }
 }
 

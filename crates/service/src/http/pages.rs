@@ -49,7 +49,9 @@ pub(super) async fn to_home(State(app): State<Arc<App>>) -> Response {
 
 /// `/site/`
 pub(super) async fn home(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
-    let (language, facts, history) = (language(&headers), app.views.site.get().await?, app.views.history.get().await?);
+    let language = language(&headers);
+    let facts = app.views.site.get().await?;
+    let history = app.views.history.get().await?;
     // Not the time when the request arrived: how long ago that is, its body decides, and with it the client.
     let now = app.clock.now();
     let made_of = vec![Arc::clone(&facts) as Facts, Arc::clone(&history) as Facts];
@@ -65,7 +67,9 @@ pub(super) async fn status(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let (language, facts, history) = (language(&headers), app.views.site.get().await?, app.views.history.get().await?);
+    let language = language(&headers);
+    let facts = app.views.site.get().await?;
+    let history = app.views.history.get().await?;
     let server = query.as_deref().and_then(server_of);
     // As above.
     let now = app.clock.now();

@@ -74,13 +74,13 @@ impl HttpService {
         &self.app
     }
 
-    /// Responds through the router, whatever happens. `start_work` is awaited before any work is done: after a drained body has
+    /// Responds through the router, whatever happens. `start_work` is called before any work is done: after a drained body has
     /// arrived, or before a streamed one is read.
     pub(crate) async fn call<B>(
         self,
         request: Request<B>,
         context: RequestContext,
-        start_work: impl Future<Output = ()> + Send,
+        start_work: impl FnOnce() + Send,
     ) -> Response<Body>
     where
         B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
@@ -98,7 +98,7 @@ impl HttpService {
         request: Request<B>,
         context: RequestContext,
         record: Option<AccessRecord>,
-        start_work: impl Future<Output = ()> + Send,
+        start_work: impl FnOnce() + Send,
     ) -> Response<Body>
     where
         B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
@@ -160,7 +160,7 @@ impl HttpService {
         request: Request<B>,
         path: Option<&str>,
         context: &RequestContext,
-        start_work: impl Future<Output = ()> + Send,
+        start_work: impl FnOnce() + Send,
     ) -> axum::response::Response
     where
         B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
@@ -290,8 +290,8 @@ async fn within<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Op
     }
 }
 
-/// Waits for the client: for the body to arrive, unless the handler reads it, and for room for a response.
-async fn receive<B>(body: B, zone: Zone, start_work: impl Future<Output = ()>) -> Result<axum::body::Body, ErrorCode>
+/// Waits for the body to arrive, unless the handler reads it.
+async fn receive<B>(body: B, zone: Zone, start_work: impl FnOnce()) -> Result<axum::body::Body, ErrorCode>
 where
     B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -303,7 +303,7 @@ where
             axum::body::Body::empty()
         }
     };
-    start_work.await;
+    start_work();
     Ok(body)
 }
 

@@ -18,14 +18,15 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::OwnedSemaphorePermit;
 use tracing::debug;
 
-use super::backlog::{Backlog, MeteredBody};
 use super::hot_stream::{HotStream, TrackedResponse};
 use super::registry::Registry;
 use super::state::{ConnectionState, Phase, RequestGuard, StreamGuard};
 use super::stream::ClientStream;
 use super::tls::CertifiedAcceptor;
+use super::unread::{UnreadResponses, WatchedBody};
 use crate::http::{Body, HttpService, Peer};
 
 /// hyper's own limits, above ours: between the two there is a proper error, beyond them a bare 431.
@@ -110,7 +111,7 @@ impl ConnectionServer {
         let stream = HotStream::new(stream, self.service.clone(), peer, state);
         let finish = {
             let state = Arc::clone(state);
-            move |response| TrackedResponse::track(response, &state)
+            move |response, _| TrackedResponse::track(response, &state)
         };
         let connection = http1::Builder::new()
             .max_buf_size(PARSER_BYTES)
@@ -125,16 +126,16 @@ impl ConnectionServer {
         S: AsyncRead + AsyncWrite + Unpin + 'static,
     {
         state.set_multiplexed();
-        let backlog = Backlog::new(state);
-        let meter = {
-            let backlog = Arc::clone(&backlog);
-            move |response| MeteredBody::meter(response, &backlog)
+        let unread = UnreadResponses::new(state);
+        let watch = {
+            let unread = Arc::clone(&unread);
+            move |response, permit| WatchedBody::watch(response, &unread, permit)
         };
         let connection = http2::Builder::new(TokioExecutor::new())
             .max_concurrent_streams(self.service.app().current.get().limits.streams_per_connection)
             .max_header_list_size(saturating::to_u32(PARSER_BYTES))
             .max_send_buf_size(STREAM_BYTES)
-            .serve_connection(TokioIo::new(stream), self.service(peer, state, Some(backlog), meter));
+            .serve_connection(TokioIo::new(stream), self.service(peer, state, Some(unread), watch));
         let stop = http2::Connection::graceful_shutdown;
         log_end(serve_until_drained(pin!(connection), state, stop).await);
     }
@@ -145,34 +146,40 @@ impl ConnectionServer {
         self: &Arc<Self>,
         peer: Peer,
         state: &Arc<ConnectionState>,
-        backlog: Option<Arc<Backlog>>,
+        unread: Option<Arc<UnreadResponses>>,
         finish: F,
     ) -> impl Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future: Send> + use<B, F>
     where
         B: hyper::body::Body + Send + 'static,
-        F: Fn(Response<Body>) -> Response<B> + Clone + Send + 'static,
+        F: Fn(Response<Body>, Option<OwnedSemaphorePermit>) -> Response<B> + Clone + Send + 'static,
     {
         let (server, state) = (Arc::clone(self), Arc::clone(state));
         service_fn(move |request: Request<Incoming>| {
             // HTTP/2 has no `Connection` header; its clients are told when the drain begins.
             let is_http1 = request.version() < Version::HTTP_2;
-            let has_room = backlog.as_ref().is_none_or(|backlog| backlog.has_room());
             let handed_over = if is_http1 { state.take_handed_over() } else { None };
-            match handed_over.map_or_else(|| server.service.try_cached(&request, peer, has_room), Err) {
+            match handed_over.map_or_else(|| server.service.try_cached(&request, peer), Err) {
                 Ok((mut response, ticks)) => {
                     state.note_answered(ticks);
                     close_if_stopping(&mut response, is_http1 && server.service.app().is_shutting_down());
-                    Either::Left(ready(Ok(finish(response))))
+                    Either::Left(ready(Ok(finish(response, None))))
                 }
                 Err(context) => {
-                    let guard = RequestGuard::new(&state, backlog.as_ref(), !request.body().is_end_stream());
-                    let (service, finish, state) = (server.service.clone(), finish.clone(), Arc::clone(&state));
+                    let guard = RequestGuard::new(&state, !request.body().is_end_stream());
+                    let service = server.service.clone();
+                    let finish = finish.clone();
+                    let unread = unread.clone();
+                    let state = Arc::clone(&state);
                     Either::Right(Box::pin(async move {
                         let app = Arc::clone(service.app());
-                        let mut response = service.call(request, *context, guard.start_work()).await;
+                        let permit = match unread {
+                            Some(unread) => unread.permit().await,
+                            None => None,
+                        };
+                        let mut response = service.call(request, *context, || guard.start_work()).await;
                         response = track_stream(response, &state);
                         close_if_stopping(&mut response, is_http1 && app.is_shutting_down());
-                        let response = finish(response);
+                        let response = finish(response, permit);
                         // Only now, so that the request counts until its response does.
                         drop(guard);
                         Ok(response)
@@ -244,7 +251,7 @@ struct MonitoredStream<S> {
 
 impl<S> MonitoredStream<S> {
     fn note_write(&mut self, polled: &Poll<io::Result<usize>>, offered: usize) {
-        // On HTTP/2 a client may read everything that arrives and still take nothing of a response; the backlog knows more.
+        // On HTTP/2 a client may read everything that arrives and still take nothing of a response; its body knows more.
         if self.state.is_multiplexed() {
             return;
         }

@@ -1,7 +1,6 @@
 //! The sockets: one thread and runtime per core. Every wait on a connection has a timeout, and a drain finishes requests in
 //! flight.
 
-mod backlog;
 mod certificate;
 mod certificate_watch;
 mod connection;
@@ -13,6 +12,7 @@ mod state;
 mod stream;
 mod tls;
 mod unix_socket;
+mod unread;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ use crate::http::HttpService;
 use connection::ConnectionServer;
 use listen::ListeningSocket;
 use registry::Registry;
-use stream::{ClientStream, RunningListener};
+use stream::{ClientStream, RunningListener, set_nodelay};
 
 /// How often connections that have waited too long are closed.
 const REAP_EVERY: Duration = Duration::from_millis(500);
@@ -258,7 +258,7 @@ async fn reap(server: Arc<ConnectionServer>) {
 
 fn start_connection(stream: ClientStream, peer: IpAddr, server: &Arc<ConnectionServer>, connections: &TaskTracker) {
     let Some(state) = server.registry.add(peer) else { return };
-    if let Err(error) = stream.set_nodelay() {
+    if let Err(error) = set_nodelay(&stream) {
         debug!(%error, "a connection was gone before it was served");
         return server.registry.remove(&state);
     }

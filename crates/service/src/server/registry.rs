@@ -302,13 +302,13 @@ mod tests {
         let client = address("192.0.2.1");
         for _ in 0..3 {
             let busy = registry.add(address("192.0.2.9")).unwrap();
-            let guard = RequestGuard::new(&busy, None, false);
+            let guard = RequestGuard::new(&busy, false);
             assert!(registry.add(client).is_some());
             assert!(registry.add(client).is_some(), "the first one was evicted");
             clock.advance(Duration::from_secs(11));
             registry.reap();
             let kept = registry.add(client).unwrap();
-            let kept_guard = RequestGuard::new(&kept, None, false);
+            let kept_guard = RequestGuard::new(&kept, false);
             assert!(registry.add(client).is_none(), "all are busy");
             drop((guard, kept_guard));
             registry.remove(&busy);
@@ -323,7 +323,7 @@ mod tests {
         let state = registry.add(address("192.0.2.1")).unwrap();
         let overdue = || is_overdue(&registry.current.get().limits, &state, millis(&clock));
         // Even while another request is being answered.
-        let _guard = RequestGuard::new(&state, None, false);
+        let _guard = RequestGuard::new(&state, false);
         state.note_unread();
         clock.advance(Duration::from_secs(20));
         state.note_unread();
@@ -345,7 +345,7 @@ mod tests {
     fn a_connection_that_waits_for_a_body_is_evicted_but_not_reaped() {
         let (registry, clock) = registry("limits.connections = 1");
         let state = registry.add(address("192.0.2.1")).unwrap();
-        let guard = RequestGuard::new(&state, None, true);
+        let guard = RequestGuard::new(&state, true);
         clock.advance(Duration::from_mins(5));
         registry.reap();
         assert_eq!(registry.open.lock().states.len(), 1, "its request has a limit of its own");

@@ -12,7 +12,6 @@ use runtime::client_key::ClientKey;
 use runtime::clock::Clock;
 use tokio::task::AbortHandle;
 
-use super::backlog::Backlog;
 use crate::http::RequestContext;
 
 /// Means that nothing is unread.
@@ -249,47 +248,34 @@ impl ConnectionState {
 /// A request in progress: while this lives, its connection is not idle.
 pub(super) struct RequestGuard {
     connection: Arc<ConnectionState>,
-    backlog: Option<Arc<Backlog>>,
     /// Whether the whole request has arrived.
     has_started: AtomicBool,
-    /// Whether it has reserved room in the backlog.
-    has_room: AtomicBool,
 }
 
 impl RequestGuard {
     /// A request has arrived, possibly without its body. While it waits for that, its connection may be evicted like one that
     /// waits for a request.
-    pub(super) fn new(connection: &Arc<ConnectionState>, backlog: Option<&Arc<Backlog>>, awaits_body: bool) -> Self {
+    pub(super) fn new(connection: &Arc<ConnectionState>, awaits_body: bool) -> Self {
         if awaits_body {
             connection.enter_phase(Phase::Body);
             connection.awaiting_body.fetch_add(1, Ordering::Relaxed);
         } else {
             connection.in_flight.fetch_add(1, Ordering::Relaxed);
         }
-        let (has_started, has_room) = (AtomicBool::new(!awaits_body), AtomicBool::new(false));
-        Self { connection: Arc::clone(connection), backlog: backlog.cloned(), has_started, has_room }
+        Self { connection: Arc::clone(connection), has_started: AtomicBool::new(!awaits_body) }
     }
 
-    /// Records that the whole request has arrived, and waits until the client has read enough of the earlier responses.
-    pub(super) async fn start_work(&self) {
+    /// Records that the whole request has arrived.
+    pub(super) fn start_work(&self) {
         if !self.has_started.swap(true, Ordering::Relaxed) {
             self.connection.in_flight.fetch_add(1, Ordering::Relaxed);
             self.connection.awaiting_body.fetch_sub(1, Ordering::Relaxed);
-        }
-        if let Some(backlog) = &self.backlog {
-            backlog.reserve().await;
-            self.has_room.store(true, Ordering::Relaxed);
         }
     }
 }
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        if let Some(backlog) = &self.backlog
-            && *self.has_room.get_mut()
-        {
-            backlog.release();
-        }
         self.connection.answered.fetch_add(1, Ordering::Relaxed);
         self.connection.enter_phase(Phase::Idle);
         let whole = *self.has_started.get_mut();

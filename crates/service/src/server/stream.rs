@@ -1,13 +1,11 @@
 //! A listening socket and its connections, of either kind. The kind is a branch rather than a virtual call, because every read
 //! and write goes through here.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio_util::either::Either;
 
 use super::listen::ListeningSocket;
 
@@ -32,9 +30,9 @@ impl RunningListener {
         Ok(match self {
             Self::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                (ClientStream::Tcp(stream), peer.ip())
+                (Either::Left(stream), peer.ip())
             }
-            Self::Unix(listener) => (ClientStream::Unix(listener.accept().await?.0), LOCAL),
+            Self::Unix(listener) => (Either::Right(listener.accept().await?.0), LOCAL),
         })
     }
 
@@ -47,7 +45,7 @@ impl RunningListener {
                 queue
                     .filter_map(|(stream, peer)| {
                         stream.set_nonblocking(true).ok()?;
-                        Some((ClientStream::Tcp(TcpStream::from_std(stream).ok()?), peer.ip()))
+                        Some((Either::Left(TcpStream::from_std(stream).ok()?), peer.ip()))
                     })
                     .collect()
             }
@@ -56,7 +54,7 @@ impl RunningListener {
                 queue
                     .filter_map(|(stream, _)| {
                         stream.set_nonblocking(true).ok()?;
-                        Some((ClientStream::Unix(UnixStream::from_std(stream).ok()?), LOCAL))
+                        Some((Either::Right(UnixStream::from_std(stream).ok()?), LOCAL))
                     })
                     .collect()
             }
@@ -64,72 +62,12 @@ impl RunningListener {
     }
 }
 
-pub(super) enum ClientStream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
+pub(super) type ClientStream = Either<TcpStream, UnixStream>;
 
-impl ClientStream {
-    /// Sends each packet immediately; otherwise the last one of a response may wait for the client's acknowledgement.
-    pub(super) fn set_nodelay(&self) -> io::Result<()> {
-        match self {
-            Self::Tcp(stream) => stream.set_nodelay(true),
-            Self::Unix(_) => Ok(()),
-        }
-    }
-}
-
-impl AsyncRead for ClientStream {
-    #[inline]
-    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
-            Self::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
-        }
-    }
-}
-
-impl AsyncWrite for ClientStream {
-    #[inline]
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
-            Self::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
-        }
-    }
-
-    #[inline]
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(context, slices),
-            Self::Unix(stream) => Pin::new(stream).poll_write_vectored(context, slices),
-        }
-    }
-
-    #[inline]
-    fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Tcp(stream) => stream.is_write_vectored(),
-            Self::Unix(stream) => stream.is_write_vectored(),
-        }
-    }
-
-    #[inline]
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_flush(context),
-            Self::Unix(stream) => Pin::new(stream).poll_flush(context),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
-            Self::Unix(stream) => Pin::new(stream).poll_shutdown(context),
-        }
+/// Sends each packet immediately; otherwise the last one of a response may wait for the client's acknowledgement.
+pub(super) fn set_nodelay(stream: &ClientStream) -> io::Result<()> {
+    match stream {
+        Either::Left(stream) => stream.set_nodelay(true),
+        Either::Right(_) => Ok(()),
     }
 }

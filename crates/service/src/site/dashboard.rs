@@ -116,7 +116,9 @@ fn script_words(words: &DashboardWords) -> String {
 }
 
 fn without_script(frame: &PageFrame<'_>) -> Markup {
-    let (site, words, shared) = (frame.site, &frame.words().dashboard, &frame.words().shared);
+    let site = frame.site;
+    let words = &frame.words().dashboard;
+    let shared = &frame.words().shared;
     html! {
         noscript {
             div class="card prose" {

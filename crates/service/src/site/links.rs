@@ -21,7 +21,9 @@ enum TextPart<'a> {
 }
 
 fn parts(text: &str) -> Vec<TextPart<'_>> {
-    let (mut parts, mut done, mut from) = (Vec::new(), 0, 0);
+    let mut parts = Vec::new();
+    let mut done = 0;
+    let mut from = 0;
     while let Some(found) = text.get(from..).and_then(|rest| rest.find("http")).map(|found| from + found) {
         let rest = text.get(found..).unwrap_or_default();
         from = found + "http".len();

@@ -107,7 +107,9 @@ impl StatusPage<'_> {
 
     /// Whether it is up and for how long, the details, and what to do.
     fn state(&self) -> Markup {
-        let (home, words, shared) = (&self.words().home, &self.words().status, &self.words().shared);
+        let home = &self.words().home;
+        let words = &self.words().status;
+        let shared = &self.words().shared;
         let now = self.facts.now;
         let ago = |since: Time| (shared.ago)(now.since(since));
         let when = |since: Time| TimeFormat::Moment(now).element(self.words(), since);

@@ -108,7 +108,9 @@ impl Answers {
 
 pub(super) fn run(init: Init) -> anyhow::Result<()> {
     let Init { file, force, yes, form, .. } = &init;
-    let (file, form, asks) = (file.clone(), *form, !yes && io::stdin().is_terminal() && io::stderr().is_terminal());
+    let file = file.clone();
+    let form = *form;
+    let asks = !yes && io::stdin().is_terminal() && io::stderr().is_terminal();
     let force = *force;
     ensure!(
         force || !file.exists(),

@@ -136,7 +136,10 @@ async fn stage_all<K: SnapshotKind>(
     upload: &mut Upload,
 ) -> Result<u64, ApiError> {
     let mut bad = BadLines::default();
-    let (mut batch, mut bytes, mut count, mut end) = (Vec::new(), 0, 0_u64, None);
+    let mut batch = Vec::new();
+    let mut bytes = 0;
+    let mut count = 0_u64;
+    let mut end = None;
     while let Some(line) = upload.next_line().await? {
         bytes += line.len();
         let read = kind.read(line);
@@ -246,7 +249,9 @@ impl SnapshotStaging {
 
     /// Runs to the end even if the client leaves.
     async fn commit(mut self, after: Option<u64>, count: u64) -> Result<FeedResult, ApiError> {
-        let (app, instance, scope) = (Arc::clone(&self.app), self.instance.clone(), self.scope);
+        let app = Arc::clone(&self.app);
+        let instance = self.instance.clone();
+        let scope = self.scope;
         let (taken, applied) = (std::mem::take(&mut self.taken), count.saturating_sub(self.replaced));
         let commit = app.background.spawn(async move {
             let committed = self.app.store.commit_snapshot(self.snapshot, after, self.app.clock.now()).await;
@@ -280,7 +285,9 @@ impl Drop for SnapshotStaging {
         if self.is_committed {
             return;
         }
-        let (app, snapshot, batch) = (Arc::clone(&self.app), self.snapshot, self.batch.take());
+        let app = Arc::clone(&self.app);
+        let snapshot = self.snapshot;
+        let batch = self.batch.take();
         self.app.background.spawn(async move {
             // A batch that is still being written must not be staged after the snapshot was discarded.
             if let Some(batch) = batch {

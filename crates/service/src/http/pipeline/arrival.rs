@@ -72,24 +72,27 @@ impl HttpService {
         Ok((response, context.ticks))
     }
 
-    /// The same for a request that hyper parsed; always returns a context if it cannot. `has_room`: whether the connection has
-    /// room for another response.
+    /// The same for a request that hyper parsed; always returns a context if it cannot.
     pub(crate) fn try_cached<B>(
         &self,
         request: &Request<B>,
         peer: Peer,
-        has_room: bool,
     ) -> Result<(Response<Body>, Duration), Box<RequestContext>>
     where
         B: hyper::body::Body<Data = Bytes>,
     {
-        if let Some(hot) = HotRequest::of(request).filter(|_| has_room && !self.names_other_host(request)) {
+        if let Some(hot) = HotRequest::of(request).filter(|_| !self.names_other_host(request)) {
             match self.try_hot(&hot, peer) {
                 Ok((response, ticks)) => return Ok((response.into_response().map(Either::Left), ticks)),
                 Err(Some(context)) => return Err(context),
                 Err(None) => {}
             }
         }
+        Err(self.routed(request, peer))
+    }
+
+    /// The context of a request that goes to the router.
+    pub(crate) fn routed<B>(&self, request: &Request<B>, peer: Peer) -> Box<RequestContext> {
         let headers = if !HeaderSize::of(request.headers()).fits() {
             Err(ErrorCode::HeadersTooLarge)
         } else if !framing::has_valid_host(request, self.app.config.http.loopback_names_only) {
@@ -98,7 +101,7 @@ impl HttpService {
             Ok(())
         };
         let zone = self.zones.of(self.inner_path(request.uri().path()));
-        Err(Box::new(self.context(Claims::of(request.headers()), headers, peer, zone)))
+        Box::new(self.context(Claims::of(request.headers()), headers, peer, zone))
     }
 
     /// Whether the target of a request may name a different host from the header.
