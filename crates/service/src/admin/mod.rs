@@ -2,30 +2,34 @@
 //! delays the service nor waits for it, and it keeps answering while the service drains. Each connection carries one request
 //! and has one time limit for everything; those without a request make room for others.
 
-mod connections;
 mod health;
 mod process;
 mod respond;
 mod scrape;
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::{debug, error, warn};
 
 use crate::app::App;
 use crate::config::AdminConfig;
 use crate::server::listen_advice;
-use connections::{AdminConnections, ConnectionProgress};
 use respond::AdminService;
 pub(crate) use respond::SERVICE;
 
+/// The most connections at a time.
+const CONNECTIONS: usize = 32;
 /// How long a connection may last.
 const CONNECTION_LIMIT: Duration = Duration::from_secs(20);
 /// How long the headers of its request may take to arrive.
@@ -88,14 +92,26 @@ pub fn start(listener: TcpListener, app: Arc<App>) -> io::Result<AdminServer> {
 }
 
 async fn accept(listener: tokio::net::TcpListener, service: Arc<AdminService>, stop: CancellationToken) {
-    let mut connections = AdminConnections::default();
+    let permits = Arc::new(Semaphore::new(CONNECTIONS));
+    // The connections without a request, oldest first, and whether each has one by now.
+    let mut silent: VecDeque<(AbortHandle, Arc<AtomicBool>)> = VecDeque::new();
     let mut next = async || {
         let (stream, _) = listener.accept().await?;
         let own_address = stream.local_addr()?.ip();
-        connections.make_room().await;
-        let progress = connections.progress();
-        let task = tokio::spawn(serve(Arc::clone(&service), stream, own_address, progress.clone()));
-        connections.add(task.abort_handle(), progress);
+        silent.retain(|(task, has_asked)| !task.is_finished() && !has_asked.load(Ordering::Relaxed));
+        if permits.available_permits() == 0
+            && let Some((oldest, _)) = silent.pop_front()
+        {
+            oldest.abort();
+        }
+        let permit = Arc::clone(&permits).acquire_owned().await.map_err(io::Error::other)?;
+        let has_asked = Arc::<AtomicBool>::default();
+        let connection = serve(Arc::clone(&service), stream, own_address, Arc::clone(&has_asked));
+        let task = tokio::spawn(async move {
+            connection.await;
+            drop(permit);
+        });
+        silent.push_back((task.abort_handle(), has_asked));
         // Let it run before another one may take its place.
         tokio::task::yield_now().await;
         io::Result::Ok(())
@@ -117,10 +133,10 @@ async fn serve(
     service: Arc<AdminService>,
     stream: tokio::net::TcpStream,
     own_address: IpAddr,
-    progress: ConnectionProgress,
+    has_asked: Arc<AtomicBool>,
 ) {
     let respond = service_fn(async |request| {
-        let _working = progress.work();
+        has_asked.store(true, Ordering::Relaxed);
         Ok::<_, std::convert::Infallible>(service.respond(&request, own_address).await)
     });
     let connection = http1::Builder::new()

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use runtime::clock::Clock;
-use secrecy::ExposeSecret as _;
 use store::{self, Freshness, Store, StoreOptions};
 
 use super::{ConfigFile, logging, runtime};
 use crate::app::{self, App};
-use crate::config::{self, Config, ConfigError, LogConfig, StoreConfig, keyfile};
+use crate::config::{Config, ConfigError, LogConfig, StoreConfig, keyfile};
 use crate::vault::Vault;
 
 /// How long to wait for background tasks that still run.

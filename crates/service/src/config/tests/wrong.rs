@@ -31,8 +31,10 @@ pub(super) const FILES: &[(&str, Problems)] = &[
     ("log.format = \"xml\"", &["companion.toml:1: log.format = \"xml\": write \"text\" or \"json\""]),
     (
         "log.filter = \"a=b=c\"",
-        &["companion.toml:1: log.filter = \"a=b=c\": \"c\" is not a level; write a level like \"info\", or directives \
-             like \"info,bot_companion=debug\""],
+        &[
+            "companion.toml:1: log.filter = \"a=b=c\": \"c\" is not a level; write a level like \"info\", or directives \
+             like \"info,bot_companion=debug\"",
+        ],
     ),
     ("limits.connections = 0", &["companion.toml:1: limits.connections = 0: write a whole number from 1 to 1000000"]),
     (

@@ -37,7 +37,7 @@ async fn get_from(service: &HttpService, path: &str) -> (StatusCode, HeaderMap, 
     let peer = Peer { address: Ipv4Addr::LOCALHOST.into(), secure: false };
     let request = Request::get(path).header(header::HOST, "test").body(Full::<Bytes>::default()).unwrap();
     let context = service.try_cached(&request, peer).err().unwrap();
-    let response = service.clone().call(request, *context, std::future::ready(())).await;
+    let response = service.clone().call(request, *context, || {}).await;
     let (parts, body) = response.into_parts();
     let body = body.collect().await.unwrap().to_bytes();
     (parts.status, parts.headers, serde_json::from_slice(&body).unwrap())
@@ -72,7 +72,7 @@ async fn a_body_that_never_comes_takes_no_permit_from_others() {
     >());
     let request = Request::post("/works").header(header::HOST, "test").body(withheld).unwrap();
     let context = service.try_cached(&request, peer).err().unwrap();
-    let mut slow = std::pin::pin!(service.clone().call(request, *context, std::future::ready(())));
+    let mut slow = std::pin::pin!(service.clone().call(request, *context, || {}));
     assert!(slow.as_mut().now_or_never().is_none());
     assert_eq!(get_from(&service, "/works").await.0, StatusCode::OK);
 }
