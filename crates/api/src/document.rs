@@ -1,4 +1,4 @@
-//! What the OpenAPI document has beyond the handlers: the envelope around every answer, the headers, the error responses and
+//! What the OpenAPI document has beyond the handlers: the envelope around every response, the headers, the error responses and
 //! the examples. All of them are named components that the operations refer to, so that generated clients have one type for
 //! each.
 
@@ -18,7 +18,7 @@ use super::error_responses::ErrorResponse;
 use super::examples;
 
 const JSON: &str = "application/json";
-/// The one answer without an envelope.
+/// The one response without an envelope.
 const PLAIN: &str = "OpenApiDocument";
 
 /// Adds everything that operations have in common.
@@ -66,7 +66,7 @@ fn forbid_null(schema: &mut Option<RefOr<Schema>>) {
     }
 }
 
-/// Adds the envelope, example and headers to an answer that isn't an error.
+/// Adds the envelope, example and headers to a response that isn't an error.
 fn complete_success(components: &mut Components, response: &mut Response) {
     for (media_type, content) in &mut response.content {
         let RefOr::T(content) = content else { continue };
@@ -217,7 +217,7 @@ fn error_example(code: ErrorCode) -> Value {
     serde_json::from_slice(&body).unwrap_or_default()
 }
 
-/// References to these headers, and to those of every answer.
+/// References to these headers, and to those of every response.
 fn headers<'a>(components: &mut Components, own: impl IntoIterator<Item = &'a str>) -> BTreeMap<String, RefOr<Header>> {
     let names = own.into_iter().chain(["X-Request-Id", "Cache-Control"]);
     let mut references = BTreeMap::new();

@@ -12,7 +12,7 @@ pub const RETRY_SECONDS: u64 = 2;
 const HARBOUR: &str = "871203344918732833";
 const OWNER: &str = "280114907635220483";
 
-/// The data of an answer; for a list, one entry.
+/// The data of a response; for a list, one entry.
 pub fn data(name: &str) -> Option<Value> {
     Some(match name {
         "Status" => status(),

@@ -15,7 +15,7 @@ pub enum Change {
         user: Snowflake,
         roles: Vec<Snowflake>,
     },
-    /// A member has left or was kicked, and is gone from the very next answer.
+    /// A member has left or was kicked, and is gone from the very next response.
     MemberGone {
         guild: Snowflake,
         user: Snowflake,

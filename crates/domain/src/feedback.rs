@@ -1,6 +1,6 @@
 //! Feedback: what users say about the bot, and how five good entries are drawn at random.
 
-use super::{Picture, Snowflake, User};
+use super::{Picture, Snowflake, User, saturating};
 
 /// How many entries one call shows.
 pub const SHOWN: usize = 5;
@@ -45,8 +45,8 @@ pub fn draw(count: u64, mut random: impl FnMut() -> u64) -> Draw {
     for upper in (count - wanted)..count {
         let pick = below(upper + 1, &mut random);
         let chosen = if drawn.contains(&pick) { upper } else { pick };
-        // Floyd's set is uniform but its order is not, so each number is inserted at a random index. At most five, so it fits.
-        let index = usize::try_from(below(drawn.length as u64 + 1, &mut random)).unwrap_or(0);
+        // Floyd's set is uniform but its order is not, so each number is inserted at a random index.
+        let index = saturating::to_usize(below(drawn.length as u64 + 1, &mut random));
         drawn.numbers.copy_within(index..drawn.length, index + 1);
         drawn.numbers[index] = chosen;
         drawn.length += 1;
@@ -72,8 +72,7 @@ impl std::ops::Deref for Draw {
 /// A number from `0..bound`, using the high half of a product: the bias is below 2^-40 for every bound that a table can reach.
 fn below(bound: u64, random: &mut impl FnMut() -> u64) -> u64 {
     let product = u128::from(random()) * u128::from(bound);
-    // Half of 128 bits always fits.
-    u64::try_from(product >> 64).unwrap_or(0)
+    (product >> 64) as u64
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The sandbox's answers, in the provider's wire format, and its faults, which are answers too.
+//! The sandbox's responses, in the provider's wire format, and its faults, which are responses too.
 
 use std::convert::Infallible;
 use std::io;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::faults::Fault;
 
-/// An answer; an error instead closes the connection.
+/// A response; an error instead closes the connection.
 pub(super) type Reply = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::json::{Fields, Json, Reason, ids, object, shown, wrong};
 use super::{GuildLine, SnapshotLine};
-use crate::{Guild, Permission, PermissionSet, Snowflake, Subscription};
+use crate::{Guild, Permission, PermissionSet, Snowflake, Subscription, saturating};
 
 const NAME: usize = 100;
 /// The most roles that a guild or a member can have.
@@ -109,8 +109,7 @@ pub(super) fn subscription(fields: &Fields<'_>) -> Result<Subscription, Reason> 
         };
     Ok(Subscription {
         userid: fields.id("userid")?,
-        // The bound fits.
-        slots: u32::try_from(fields.count("slots", 0..=1_000_000)?).unwrap_or(0),
+        slots: saturating::to_u32(fields.count("slots", 0..=1_000_000)?),
         guilds: fields.ids("guilds", COVERED)?,
         active_until,
     })

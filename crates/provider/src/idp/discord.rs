@@ -246,7 +246,7 @@ impl Provider {
         }
     }
 
-    /// Sends a read again if its connection broke before an answer, because the provider may have been closing it.
+    /// Sends a read again if its connection broke before a response, because the provider may have been closing it.
     async fn send(&self, endpoint: Endpoint, request: RequestBuilder) -> Result<ProviderResponse, FailedCall> {
         let began = self.options.clock.ticks();
         let (client, request) = request.build_split();

@@ -174,6 +174,5 @@ impl Refused {
 }
 
 fn index(slot: u64) -> usize {
-    // A remainder below a `usize` fits.
-    usize::try_from(slot % SLOTS as u64).unwrap_or(0)
+    saturating::to_usize(slot % SLOTS as u64)
 }

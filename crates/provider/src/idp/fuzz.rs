@@ -1,4 +1,4 @@
-//! Fuzz tests of the provider's answers.
+//! Fuzz tests of the provider's responses.
 
 use std::time::Duration;
 

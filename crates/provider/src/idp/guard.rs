@@ -17,7 +17,7 @@ use super::{Endpoint, IdpError, IdpErrorKind};
 /// The outcome of a call, as far as the protection is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallOutcome {
-    /// It answered sensibly, even if the answer was no.
+    /// It answered sensibly, even if the response was no.
     Healthy,
     /// It failed, sent something unreadable, or did not answer.
     Failed,

@@ -44,7 +44,7 @@ pub enum Endpoint {
 impl Endpoint {
     pub const COUNT: usize = 4;
 
-    /// Whether the answer is about the application, whose credentials are sent, rather than one user.
+    /// Whether the response is about the application, whose credentials are sent, rather than one user.
     pub const fn is_ours(self) -> bool {
         matches!(self, Self::Token | Self::Revoke)
     }

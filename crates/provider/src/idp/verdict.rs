@@ -74,7 +74,7 @@ pub(super) fn judge(endpoint: Endpoint, response: ProviderResponse) -> Result<Ve
             };
             let outcome = match status {
                 StatusCode::BAD_REQUEST => CallOutcome::Healthy,
-                // Strangers choose the code, so only answers that name our credentials are about those.
+                // Strangers choose the code, so only responses that name our credentials are about those.
                 _ if endpoint == Endpoint::Token && kind != IdpErrorKind::Misconfigured => CallOutcome::Blocked,
                 _ => CallOutcome::Denied,
             };

@@ -1,7 +1,7 @@
 //! The switches: failures that a dashboard's developer can simulate, through the page `/control` or with curl.
 //!
 //! Some switches act here, on the provider's side, and some on the service, which the sandbox only knows as
-//! [`ServiceSwitches`]. A switch shows in the service's next answer, and so does turning it off: the service is made to forget
+//! [`ServiceSwitches`]. A switch shows in the service's next response, and so does turning it off: the service is made to forget
 //! lists and failures that would hide it.
 
 mod page;

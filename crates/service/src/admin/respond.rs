@@ -1,4 +1,4 @@
-//! The answers of the admin listener: small JSON, or text for Prometheus. None of it uses the API's envelope, and no page may
+//! The responses of the admin listener: small JSON, or text for Prometheus. None of it uses the API's envelope, and no page may
 //! read it.
 
 use std::net::IpAddr;

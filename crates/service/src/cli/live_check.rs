@@ -124,7 +124,7 @@ async fn provider(config: &Config) -> Vec<CheckLine> {
     let began = clock.now();
     let (date, probed) = client.probe(redirect_uri).await;
     let mut lines = findings::provider(&config.idp.base_url, redirect_uri, &probed);
-    // The answer was written between the two times, and the header has whole seconds.
+    // The response was written between the two times, and the header has whole seconds.
     lines.extend(date.map(|date| findings::clock(date, began, clock.now())));
     lines
 }

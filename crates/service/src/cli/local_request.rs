@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::admin::SERVICE;
 use crate::config::{Config, ListenAddress};
 
-/// More than any answer to these requests.
+/// More than any response to these requests.
 const MOST_BYTES: usize = 64 * 1024;
 
 /// The address at which a listener can be reached from this machine.
@@ -67,7 +67,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// An answer of `GET /ready`, recognised by its envelope. `None` if something else answered.
+    /// A response of `GET /ready`, recognised by its envelope. `None` if something else answered.
     pub(super) fn of_service(answer: &Value) -> Option<Self> {
         let is_enveloped = answer["code"].is_u64() && answer["message"].is_string();
         let is_draining = match (answer["data"]["status"].as_str(), answer["data"]["error"].as_str()) {
@@ -78,7 +78,7 @@ impl Answer {
         is_enveloped.then_some(Self { is_draining, listen: None })
     }
 
-    /// An answer of the admin listener's `GET /readyz`. `None` if something else answered.
+    /// A response of the admin listener's `GET /readyz`. `None` if something else answered.
     pub(super) fn of_admin(answer: &Value) -> Option<Self> {
         let is_draining = match answer["status"].as_str() {
             Some("ready") => false,
@@ -90,7 +90,7 @@ impl Answer {
     }
 }
 
-/// The admin listener of the service that this configuration is for, and its answer. `None` if nothing or another service
+/// The admin listener of the service that this configuration is for, and its response. `None` if nothing or another service
 /// answers: on the default address it is only ours if it also listens where ours does.
 pub(super) async fn admin_of(config: &Config, limit: Duration) -> Option<(SocketAddr, Answer)> {
     let admin = reachable(config.admin.listen?);

@@ -143,7 +143,7 @@ pub struct IdpConfig {
     pub sign_in_timeout: Duration,
     /// `idp.list_timeout`: the guild list.
     pub list_timeout: Duration,
-    /// `idp.failure_budget`: calls stop after this many 401, 403 and 429 answers within ten minutes.
+    /// `idp.failure_budget`: calls stop after this many 401, 403 and 429 responses within ten minutes.
     pub failure_budget: u32,
     /// `idp.code_memory`: how long a used code is remembered and refused.
     pub code_memory: Duration,
@@ -224,9 +224,9 @@ pub struct LimitsConfig {
     pub handshake_timeout: Duration,
     /// `limits.header_timeout`: until a request's headers have arrived.
     pub header_timeout: Duration,
-    /// `limits.request_timeout`: until the request has arrived, and then until the answer is ready.
+    /// `limits.request_timeout`: until the request has arrived, and then until the response is ready.
     pub request_timeout: Duration,
-    /// `limits.write_timeout`: for a client that reads nothing of its answers.
+    /// `limits.write_timeout`: for a client that reads nothing of its responses.
     pub write_timeout: Duration,
     /// `limits.idle_timeout`: for an open connection without a request.
     pub idle_timeout: Duration,

@@ -132,8 +132,7 @@ impl RequestContext {
         let context = Self {
             id: given.unwrap_or_else(|| RequestId::made(app.random.number())),
             zone,
-            // There are a few dozen routes.
-            route: u32::try_from(route).unwrap_or(0),
+            route: saturating::to_u32(route),
             seed: app.random.number(),
             client,
             headers,

@@ -34,10 +34,10 @@ const REQUESTS: &[&[u8]] = &[
     b"GET /site/status?server=80351110224678912&x=%C3%A4\nhost: test\naccept-language: de-DE,de;q=0.9,en;q=0.8",
     b"GET /guilds\nhost: test\ntoken: bcs_Y004p6GQjzC6OnvIyCaSwSOetlS41FxG9G14\ncache-control: no-cache",
     b"OPTIONS /guilds\nhost: test\norigin: https://example.com\naccess-control-request-method: GET",
-    b"PUT /bot/guilds/2/1\nhost: test\nauthorization: Bearer bck_Y004p6GQjzC6OnvIyCaSwSOetlS41FxG9G14\nfeed-instance: a-1\nfeed-sequence: 1",
+    b"PUT /bot/shards/2/1/guilds\nhost: test\nauthorization: Bearer bck_Y004p6GQjzC6OnvIyCaSwSOetlS41FxG9G14\nfeed-instance: a-1\nfeed-sequence: 1",
     b"POST /bot/events\nhost: test\nauthorization: bearer x\ncontent-encoding: gzip",
     b"GET /badge/status.svg\nhost: test\ntraceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-    b"HEAD /site/assets/site.css\nhost: test\nsec-fetch-site: same-origin",
+    b"HEAD /site/dashboard\nhost: test\nsec-fetch-site: same-origin",
     b"DELETE /sessions/0123456789abcdef\nhost: test",
     b"GET /auth\nhost: test\nidp-redirect-uri: https://example.com/",
 ];

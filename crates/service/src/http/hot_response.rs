@@ -198,8 +198,7 @@ fn write_number(out: &mut Vec<u8>, mut number: u64) {
     let mut start = digits.len();
     loop {
         start -= 1;
-        // A digit always fits.
-        digits[start] = b'0' + u8::try_from(number % 10).unwrap_or(0);
+        digits[start] = b'0' + (number % 10) as u8;
         number /= 10;
         if number == 0 {
             break;

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use runtime::liveness::Pulse;
+use rustix::io::Errno;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -268,8 +269,8 @@ fn start_connection(stream: ClientStream, peer: IpAddr, server: &Arc<ConnectionS
 
 /// An error with one connection does not end the accept loop.
 async fn handle_accept_error(error: &std::io::Error, server: &ConnectionServer) {
-    // ENFILE, EMFILE, ENOMEM, ENOBUFS.
-    let is_exhausted = matches!(error.raw_os_error(), Some(23 | 24 | 12 | 105));
+    let is_exhausted =
+        matches!(Errno::from_io_error(error), Some(Errno::NFILE | Errno::MFILE | Errno::NOMEM | Errno::NOBUFS));
     if is_exhausted {
         server.registry.make_room(error);
         tokio::time::sleep(ACCEPT_PAUSE).await;

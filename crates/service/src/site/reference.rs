@@ -42,7 +42,7 @@ struct Reference<'a> {
     /// The address of the service, in commands.
     origin: String,
     common_errors: Vec<DocumentedError<'a>>,
-    /// Names of the headers that every answer has.
+    /// Names of the headers that every response has.
     common_headers: Vec<&'a str>,
 }
 

@@ -69,6 +69,20 @@ pub(super) fn zeros(count: usize) -> Box<[AtomicU64]> {
     (0..count).map(|_| AtomicU64::new(0)).collect()
 }
 
+/// A number that only goes up.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    pub fn increment(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// A number that is set, or goes up and down.
 #[derive(Clone, Debug, Default)]
 pub struct Gauge(Arc<AtomicU64>);
@@ -83,13 +97,9 @@ impl Gauge {
         self.0.swap(1, Ordering::Relaxed) == 0
     }
 
-    pub fn increment(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
     /// Adds one until the guard is dropped.
     pub fn hold(&self) -> GaugeGuard {
-        self.increment();
+        self.0.fetch_add(1, Ordering::Relaxed);
         GaugeGuard(self.clone())
     }
 

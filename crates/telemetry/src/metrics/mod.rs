@@ -11,7 +11,7 @@ mod text;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-pub use counters::{CounterGrid, Counters, Gauge, GaugeGuard};
+pub use counters::{Counter, CounterGrid, Counters, Gauge, GaugeGuard};
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use labels::{
     CacheName, CacheOutcome, Label, LimitName, ProviderOutcome, RequestMethod, ServerError, SignInOutcome, StoreAccess,
@@ -38,13 +38,13 @@ pub struct Metrics {
     /// Open connections.
     pub connections: Gauge,
     /// Accepted connections, in total.
-    pub accepted: Gauge,
+    pub accepted: Counter,
     /// Requests in flight with a permit from the pool that is not for bots.
     pub requests_in_flight: Gauge,
     /// Whether the last reload failed.
     pub reload_failed: Gauge,
     /// How often the clock was set.
-    pub clock_steps: Gauge,
+    pub clock_steps: Counter,
     /// When the certificate expires, in epoch seconds; 0 without TLS. Reloading a certificate updates it.
     pub certificate_expiry: Gauge,
 }

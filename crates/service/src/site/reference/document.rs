@@ -75,7 +75,7 @@ impl<'a> ApiDocument<'a> {
         header.and_then(|header| header.description.as_deref()).unwrap_or_default()
     }
 
-    /// The answer with this status.
+    /// The response with this status.
     pub(super) fn response(self, operation: Operation<'a>, status: &str) -> Option<&'a Response> {
         self.resolve(operation.described.responses.responses.get(status)?, |components| &components.responses)
     }
@@ -161,7 +161,7 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// Whether the answer is a stream of events.
+    /// Whether the response is a stream of events.
     pub(super) fn is_stream(self) -> bool {
         let success = self.described.responses.responses.get("200").and_then(inline);
         success.is_some_and(|response| response.content.contains_key("text/event-stream"))

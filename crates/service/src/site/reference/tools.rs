@@ -21,7 +21,7 @@ pub(super) fn template(frame: &PageFrame<'_>) -> Markup {
     }
 }
 
-/// The form that calls an operation, and the place for its answer.
+/// The form that calls an operation, and the place for its response.
 fn trial(frame: &PageFrame<'_>) -> Markup {
     let words = &frame.words().reference;
     html! {
