@@ -1,5 +1,4 @@
-//! Schemas of other versions, for both stores: a list of steps that ends in today's schema, whose last step adds a table and a
-//! column.
+//! Schemas of other versions, for both stores: a list with one more step that ends in today's schema.
 
 use secrecy::ExposeSecret as _;
 
@@ -11,25 +10,33 @@ use crate::schema_version::{FIRST, Steps};
 const TABLE: &str = "CREATE TABLE history_updates (";
 const COLUMN: &str = "rescheduled";
 
-/// The first step without the table and the column, and the step that adds them.
-fn two_steps(steps: Steps, number: &str) -> Steps {
-    let whole = steps.between(0, FIRST).next().unwrap();
+/// A release with one more step, the last, which adds the table and the column that the first step then lacks.
+fn with_last_step(steps: Steps, number: &str) -> Steps {
+    let (whole, rest) = steps.0.split_first().unwrap();
     let (first, table) = whole.split_at(whole.find(TABLE).unwrap());
     let column = format!(",\n    {COLUMN} {number}");
     assert!(first.contains(&column));
-    let second = format!("{table}ALTER TABLE announcements ADD COLUMN {COLUMN} {number};");
-    Steps(Box::leak(Box::new([&*first.replace(&column, "").leak(), &*second.leak()])))
+    let last = format!("{table}ALTER TABLE announcements ADD COLUMN {COLUMN} {number};");
+    leaked([&[&*first.replace(&column, "").leak()], rest, &[&*last.leak()]].concat())
 }
 
-/// The schemas of a release after the first.
+fn leaked(steps: Vec<&'static str>) -> Steps {
+    Steps(steps.leak())
+}
+
 fn later() -> Schemas {
-    Schemas { sqlite: two_steps(SCHEMAS.sqlite, "INTEGER"), postgres: two_steps(SCHEMAS.postgres, "BIGINT") }
+    Schemas { sqlite: with_last_step(SCHEMAS.sqlite, "INTEGER"), postgres: with_last_step(SCHEMAS.postgres, "BIGINT") }
 }
 
-/// Those of the release before it.
+/// The same without the last step.
 fn earlier(later: Schemas) -> Schemas {
-    let first = |steps: Steps| Steps(&steps.0[..1]);
-    Schemas { sqlite: first(later.sqlite), postgres: first(later.postgres) }
+    let without = |steps: Steps| Steps(&steps.0[..steps.0.len() - 1]);
+    Schemas { sqlite: without(later.sqlite), postgres: without(later.postgres) }
+}
+
+/// This release's version.
+fn newest() -> usize {
+    SCHEMAS.sqlite.newest()
 }
 
 /// Opens the store as a service with these schemas does; whether it is new.
@@ -78,16 +85,16 @@ fn a_store_is_migrated_step_by_step_and_keeps_its_data() {
         let mut home = Home::new();
         let url = home.store(on, "store.db");
         assert!(migrated(&url, earlier(later)).unwrap(), "{on:?}: it is new");
-        assert_eq!(version(&url), FIRST);
+        assert_eq!(version(&url), newest());
         change(&url, "INSERT INTO announcements (id, title, text, posted) VALUES (7, 'a', 'b', 5)");
         assert!(!migrated(&url, later).unwrap());
         assert!(!migrated(&url, later).unwrap(), "the second time, there is nothing to do");
-        assert_eq!(version(&url), FIRST + 1);
+        assert_eq!(version(&url), newest() + 1);
         let kept = "SELECT count(*) FROM announcements WHERE id = 7 AND rescheduled IS NULL";
         assert_eq!((number(&url, kept), number(&url, "SELECT count(*) FROM history_updates")), (1, 0));
         let refused = migrated(&url, earlier(later)).unwrap_err().to_string();
         assert!(refused.contains("written by a newer release"), "{on:?}: {refused}");
-        assert_eq!(version(&url), FIRST + 1);
+        assert_eq!(version(&url), newest() + 1);
     }
 }
 
@@ -97,10 +104,10 @@ fn a_migration_that_fails_changes_nothing() {
         let mut home = Home::new();
         let url = home.filled(on, 3);
         let before = contents(&url);
-        let broken = |steps: Steps| Steps(Box::leak(Box::new([steps.0[0], "DELETE FROM team; DELETE FROM absent"])));
+        let broken = |steps: Steps| leaked([steps.0, &["DELETE FROM team; DELETE FROM absent"]].concat());
         let schemas = Schemas { sqlite: broken(SCHEMAS.sqlite), postgres: broken(SCHEMAS.postgres) };
         assert!(migrated(&url, schemas).is_err());
-        assert!(contents(&url) == before && version(&url) == FIRST, "{on:?}");
+        assert!(contents(&url) == before && version(&url) == newest(), "{on:?}");
     }
 }
 
@@ -134,20 +141,20 @@ fn a_backup_of_an_older_schema_is_loaded_into_it_and_then_migrated() {
         change(&source, "DELETE FROM history_updates; UPDATE announcements SET rescheduled = NULL");
         backed_up(&home, &source, "whole").unwrap();
         let whole = std::fs::read(home.file("whole")).unwrap();
-        let old = aged(&whole, FIRST, &["history_updates"], &[("announcements", COLUMN)]);
+        let old = aged(&whole, newest(), &["history_updates"], &[("announcements", COLUMN)]);
         std::fs::write(home.file("old"), old).unwrap();
         // Into a new store, and over one with data, whose last backup is still known.
         let used = home.store(to, "used.db");
         run(moved(&source, &used)).unwrap();
         // It has the tables of the later schema.
-        set_version(&used, FIRST + 1);
+        set_version(&used, newest() + 1);
         change(&used, "DELETE FROM team; DELETE FROM probe; INSERT INTO probe (id, at) VALUES (1, 77)");
         for url in [home.store(to, "new.db"), used.clone()] {
             let what = RestoreOptions { replace: true, ..options(&home, &url, "old") };
             run(restore_into(&what, &mut unseen, later)).unwrap();
-            assert_eq!(version(&url), FIRST + 1, "{from:?} to {to:?}");
+            assert_eq!(version(&url), newest() + 1, "{from:?} to {to:?}");
             // The tables are those of today.
-            set_version(&url, FIRST);
+            set_version(&url, newest());
             assert!(contents(&url) == contents(&source), "{from:?} to {to:?}");
         }
         assert_eq!(number(&used, "SELECT at FROM probe"), 77);
@@ -162,15 +169,15 @@ fn a_backup_of_a_newer_or_an_unreleased_schema_is_refused() {
         let before = contents(&url);
         let header = backed_up(&home, &url, "backup").unwrap();
         let whole = std::fs::read(home.file("backup")).unwrap();
-        assert_eq!(header.schema, FIRST);
-        let (newer, store) = (FIRST + 1, &header.store);
-        let newest = format!(
+        assert_eq!(header.schema, newest());
+        let (newer, ours, store) = (newest() + 1, newest(), &header.store);
+        let refused_as_newer = format!(
             "the backup was written by release {} with a newer schema (version {newer} of {store}, and this release has \
-             {FIRST}): restore it with that release or a newer one",
+             {ours}): restore it with that release or a newer one",
             header.release
         );
         for (schema, said) in
-            [(newer, newest.as_str()), (FIRST - 1, "made by an unreleased version"), (0, "unreleased")]
+            [(newer, refused_as_newer.as_str()), (FIRST - 1, "made by an unreleased version"), (0, "unreleased")]
         {
             std::fs::write(home.file("other"), aged(&whole, schema, &[], &[])).unwrap();
             let what = RestoreOptions { replace: true, ..options(&home, &url, "other") };
@@ -210,7 +217,7 @@ fn a_store_of_an_unreleased_version_is_refused_by_name_and_left_alone() {
 #[test]
 fn a_reading_command_asks_for_a_migration_that_it_does_not_do() {
     let steps = later().sqlite;
-    let refused = steps.expect_readable(i64::try_from(FIRST).unwrap()).unwrap_err().to_string();
+    let refused = steps.expect_readable(i64::try_from(newest()).unwrap()).unwrap_err().to_string();
     assert!(refused.contains("do not migrate it: start this release's service once"), "{refused}");
     steps.expect_readable(i64::try_from(steps.newest()).unwrap()).unwrap();
 }
