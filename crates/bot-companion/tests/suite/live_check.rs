@@ -308,7 +308,7 @@ async fn another_bot_companion_with_the_default_admin_address_does_not_answer_a_
 async fn shells_and_man_learn_the_commands() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let (code, text, _) = said(&["completions", shell], &[]).await;
-        assert!(code == 0 && text.contains("healthcheck") && text.contains("start-wait"), "{shell}");
+        assert!(code == 0 && text.contains("healthcheck") && text.contains("keep-sessions"), "{shell}");
     }
     let (code, page, _) = said(&["man"], &[]).await;
     assert!(code == 0 && page.contains(".TH bot-companion 1") && page.contains("Exit codes"), "{page}");

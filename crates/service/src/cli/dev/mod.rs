@@ -6,6 +6,7 @@ mod demo_bot;
 mod demo_data;
 mod demo_history;
 mod switchboard;
+mod unreleased;
 
 use std::ffi::OsString;
 use std::net::{SocketAddr, TcpListener};
@@ -21,7 +22,6 @@ use sandbox::{Sandbox, SandboxOptions, people};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 use telemetry::Version;
-use tracing::warn;
 
 use super::exit::UsageError;
 use super::{logging, print, runtime, serve};
@@ -84,7 +84,7 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
         let listeners = serve::open(&mut config)?;
         let address = listeners.addresses().iter().find_map(ListenAddress::tcp).context("nothing to listen on")?;
         if store.is_none() {
-            move_unreleased_aside(data)?;
+            unreleased::move_aside(data)?;
         }
         let service = format!("http://{address}{}", config.http.base_path);
         register_dashboard(&mut config, address);
@@ -134,26 +134,6 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
             failed = shown => failed,
         }
     })
-}
-
-/// Moves demo data that an unreleased version made into a folder of its own, so that the service starts with new data.
-fn move_unreleased_aside(data: &Path) -> anyhow::Result<()> {
-    if !store::is_unreleased(&data.join(DATABASE)) {
-        return Ok(());
-    }
-    let aside = data.join("unreleased");
-    std::fs::create_dir(&aside).with_context(|| format!("cannot create the folder {}", aside.display()))?;
-    for file in std::fs::read_dir(data)? {
-        let name = file?.file_name();
-        if name.to_string_lossy().starts_with(DATABASE) {
-            std::fs::rename(data.join(&name), aside.join(&name))?;
-        }
-    }
-    warn!(
-        "the demo data was made by an unreleased version: moved it to {}, and starting with new data",
-        aside.display()
-    );
-    Ok(())
 }
 
 fn ensure_loopback(listen: Option<SocketAddr>) -> anyhow::Result<()> {

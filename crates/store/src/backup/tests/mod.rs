@@ -3,6 +3,7 @@
 
 mod backups;
 mod data;
+mod disturbances;
 mod refusals;
 mod schemas;
 mod table_list;
