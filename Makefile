@@ -18,9 +18,9 @@ CLUSTER := cluster proxies certificates alerts
 TEST_ALL := test-docs test-licenses test-scripts $(SYSTEM:%=test-%) test-readme $(CLUSTER:%=test-%) test-fuzz test-faults test-instructions
 # Scripts in tests/system that only a release needs.
 RELEASE_SYSTEM := launcher contents web-examples
-RELEASE := test-dist $(RELEASE_SYSTEM:%=test-%) test-versions
+RELEASE := test-dist $(RELEASE_SYSTEM:%=test-%) test-versions rolling-upgrade
 
-.PHONY: help run build check test test-all $(TEST) $(TEST_ALL) test-release $(RELEASE) debug-build screenshots fuzz-api cluster-faults rolling-restart rolling-upgrade failover revocations faults bench bench-quick openapi site-client packages dist needs clean
+.PHONY: help run build check test test-all $(TEST) $(TEST_ALL) test-release $(RELEASE) debug-build screenshots fuzz-api cluster-faults rolling-restart failover revocations faults bench bench-quick openapi site-client packages dist needs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
