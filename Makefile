@@ -157,7 +157,7 @@ packages: ## build all packages into dist/, with checksums, and start each once;
 dist: packages ## make packages, then make test-release
 	@$(MAKE) --no-print-directory test-release
 
-test-release: ## what only a release needs: the packages, the framework examples, each library's oldest and newest release; needs root and dist/
+test-release: ## what only a release needs: the packages, the framework examples, each library's oldest and newest release, a rolling restart between two builds; needs root and dist/
 	@scripts/stages --keep-going $(RELEASE)
 
 test-dist: ## test the packages in dist/ in clean environments; needs root and a finished `make packages`
