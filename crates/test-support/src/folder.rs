@@ -27,11 +27,7 @@ impl TestFolder {
             remove_old(&base);
             base
         });
-        Self::new_in(&BASE)
-    }
-
-    pub fn new_in(base: &Path) -> Self {
-        Self(Builder::new().prefix(PREFIX).tempdir_in(base).unwrap())
+        Self(Builder::new().prefix(PREFIX).tempdir_in(&*BASE).unwrap())
     }
 
     pub fn root(&self) -> &Path {

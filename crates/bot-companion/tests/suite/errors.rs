@@ -174,36 +174,6 @@ async fn a_token_that_does_not_work_is_refused_in_the_same_words_whatever_is_wro
 }
 
 #[tokio::test]
-async fn unknown_paths_and_wrong_methods_say_so() {
-    let app = TestApp::start().await;
-    let user = app.user("owner").await;
-    for path in ["/nothing", "/guilds/", "//", "/auth/x", "/sessions/a/b", "/GUILDS", "/index.html"] {
-        for method in [Method::GET, Method::POST, Method::DELETE, Method::PUT] {
-            user.call(method, path).send().await.refused(404, "not_found");
-        }
-    }
-    let table = [
-        (Method::POST, "/", "GET, HEAD, OPTIONS"),
-        (Method::DELETE, "/team", "GET, HEAD, OPTIONS"),
-        (Method::PATCH, "/feedback", "GET, HEAD, OPTIONS"),
-        (Method::PUT, "/stats", "GET, HEAD, OPTIONS"),
-        (Method::POST, "/guilds", "GET, HEAD, OPTIONS"),
-        (Method::PUT, "/auth", "DELETE, GET, HEAD, OPTIONS, POST"),
-        (Method::POST, "/me", "GET, HEAD, OPTIONS"),
-        (Method::DELETE, "/guilds/1", "GET, HEAD, OPTIONS"),
-        (Method::PUT, "/sessions", "DELETE, GET, HEAD, OPTIONS"),
-        (Method::GET, "/sessions/abcdefghijklmnop", "DELETE, OPTIONS"),
-    ];
-    for (method, path, allowed) in table {
-        let answer = user.call(method.clone(), path).send().await.refused(405, "method_not_allowed");
-        let mut allow: Vec<_> = answer.header("allow").split(", ").collect();
-        allow.sort_unstable();
-        assert_eq!(allow.join(", "), allowed, "{method} {path}");
-    }
-    user.delete("/sessions/abcdefghijklmnop").send().await.refused(404, "session_not_found");
-}
-
-#[tokio::test]
 async fn a_body_that_nobody_asked_for_is_ignored_up_to_64_kib() {
     let app = TestApp::start().await;
     for size in [1, 64 * 1024] {

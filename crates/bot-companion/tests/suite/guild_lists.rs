@@ -8,10 +8,9 @@ use provider::idp::Endpoint;
 use reqwest::Method;
 use sandbox::Fault;
 use sandbox::people::MEMBER;
-use store::StoredList;
 use telemetry::metrics::{StoreAccess, StoreOutcome};
 
-use crate::harness::{Answer, Client, START, TestApp, eventually, guild, id, listed, names, soon};
+use crate::harness::{Answer, Client, TestApp, eventually, guild, id, listed, names, soon};
 use crate::outages::filled;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -133,17 +132,6 @@ async fn a_login_succeeds_while_the_list_hangs() {
 }
 
 #[tokio::test]
-async fn up_to_a_minute_the_list_is_served_as_it_is() {
-    let (app, member) = member_in_a("").await;
-    joins_b(&app);
-    for age in 1..=6 {
-        app.clock.advance(10 * SECOND);
-        assert_eq!(shown(&member).await, (only_a(), 10 * age));
-    }
-    assert_eq!(calls(&app), 1);
-}
-
-#[tokio::test]
 async fn up_to_ten_minutes_the_list_is_served_stale_and_refreshed_in_the_background() {
     for age in [61, 600] {
         let (app, member) = member_in_a("").await;
@@ -158,15 +146,6 @@ async fn up_to_ten_minutes_the_list_is_served_stale_and_refreshed_in_the_backgro
         eventually("the new list is shown", async || shown(&member).await == (both(), 0)).await;
         assert_eq!(calls(&app), 2, "one refresh");
     }
-}
-
-#[tokio::test]
-async fn an_older_list_is_refreshed_first() {
-    let (app, member) = member_in_a("").await;
-    joins_b(&app);
-    app.clock.advance(601 * SECOND);
-    assert_eq!(shown(&member).await, (both(), 0));
-    assert_eq!(calls(&app), 2);
 }
 
 #[tokio::test]
@@ -268,19 +247,6 @@ async fn after_a_failure_the_provider_is_left_alone_for_15_seconds() {
 }
 
 #[tokio::test]
-async fn a_failure_never_replaces_a_good_list() {
-    let (app, member) = member_in_a("").await;
-    app.clock.advance(11 * MINUTE);
-    // A read whose connection breaks is sent once more.
-    for (made, fault) in [(2, Fault::Nonsense), (3, Fault::Truncated), (4, Fault::Huge), (6, Fault::Refuse)] {
-        app.sandbox.fail(Endpoint::Guilds, fault);
-        app.clock.advance(15 * SECOND);
-        assert_eq!(shown(&member).await.0, only_a());
-        assert_eq!(calls(&app), made);
-    }
-}
-
-#[tokio::test]
 async fn no_cache_refreshes_first_but_at_most_once_in_10_seconds() {
     let (app, member) = member_in_a("").await;
     app.clock.advance(SECOND);
@@ -333,33 +299,6 @@ async fn twenty_requests_of_a_user_make_one_call() {
     let answers = requests.await.unwrap();
     assert!(answers.iter().all(|answer| answer.status == 200 && answer.body == answers[0].body));
     assert_eq!(calls(&app), 1);
-}
-
-#[tokio::test]
-async fn twenty_requests_of_a_user_share_one_failure() {
-    let app = TestApp::start().await;
-    let hold = app.sandbox.hold(Endpoint::Guilds);
-    app.sandbox.fail(Endpoint::Guilds, broken());
-    let member = app.user("member").await;
-    let places = app.app.request_permits.available_permits();
-    let requests = tokio::spawn({
-        let member = member.clone();
-        async move { join_all((0..20).map(|_| member.get("/guilds"))).await }
-    });
-    eventually("all are in work", async || app.app.request_permits.available_permits() == places - 20).await;
-    hold.release();
-    assert!(requests.await.unwrap().iter().all(|answer| answer.status == 502));
-    assert_eq!(calls(&app), 1);
-}
-
-#[tokio::test]
-async fn a_departure_counts_at_once() {
-    let (app, member) = member_in_a("").await;
-    app.bot_says([Change::MemberGone { guild: id(1), user: id(MEMBER) }]).await;
-    assert_eq!(shown(&member).await.0, Vec::<String>::new());
-    app.clock.advance(30 * SECOND);
-    assert_eq!(shown(&member).await.0, Vec::<String>::new());
-    assert_eq!(calls(&app), 1, "without a call");
 }
 
 #[tokio::test]
@@ -431,16 +370,4 @@ async fn a_limit_tells_how_long_it_still_lasts() {
         assert_eq!(wait().await, after_ten_seconds, "of a limit of {provider_says} s, and never before the next call");
         assert_eq!(calls(&app), 1);
     }
-}
-
-#[tokio::test]
-async fn a_list_from_before_the_clock_was_set_back_is_old() {
-    let app = TestApp::start().await;
-    let member = app.user("member").await;
-    member.guilds().await;
-    let account = app.app.store.account(id(MEMBER)).await.unwrap().unwrap();
-    let list = StoredList { fetched: START.after(Duration::from_hours(24)), ..account.list.unwrap() };
-    assert!(app.app.store.save_list(id(MEMBER), account.list_version, list).await.unwrap());
-    assert_eq!(member.get("/guilds").await.header("age"), "0");
-    assert_eq!(app.sandbox.calls(Endpoint::Guilds), 2, "it was fetched again");
 }

@@ -69,37 +69,3 @@ async fn a_subscription_that_ends_shows_as_ended_in_the_very_next_answer() {
     assert_eq!(true_keys(&guilds[0]), Vec::<&str>::new());
     assert_eq!(app.sandbox.calls(Endpoint::Guilds), 1, "the list was fresh all the time");
 }
-
-#[tokio::test]
-async fn when_the_best_subscription_ends_the_next_best_takes_its_place() {
-    let at = |seconds| Some(START.after(Duration::from_secs(seconds)));
-    let changes = [
-        Change::Guild(others(1, "plus")),
-        Change::Subscription(subscription(101, &[1], at(10))),
-        Change::Subscription(subscription(102, &[1], at(20))),
-    ];
-    let (app, member) = member_in([listed(1, 0)], changes).await;
-    let shown = async || {
-        let plus = member.guilds().await[0]["plus"].clone();
-        (plus["plus"]["userid"].as_str().unwrap().to_owned(), plus["active"].as_bool().unwrap())
-    };
-    assert_eq!(shown().await, ("102".to_owned(), true));
-    app.clock.advance(Duration::from_secs(15));
-    assert_eq!(shown().await, ("102".to_owned(), true));
-    app.clock.advance(Duration::from_secs(5));
-    assert_eq!(shown().await, ("102".to_owned(), false), "both have ended; the later end is shown");
-}
-
-#[tokio::test]
-async fn the_owner_of_an_active_subscription_is_a_plus_member_in_every_guild() {
-    let changes = [
-        Change::Guild(others(1, "a")),
-        Change::Guild(others(2, "b")),
-        Change::Subscription(subscription(MEMBER, &[2, 3], None)),
-    ];
-    let (app, member) = member_in([listed(1, 0), listed(2, 0)], changes).await;
-    let keys = async || member.guilds().await.iter().map(|entry| true_keys(entry).join(" ")).collect::<Vec<_>>();
-    assert_eq!(keys().await, ["SERVICE_PLUS_MEMBER", "SERVICE_PLUS_GUILD SERVICE_PLUS_MEMBER"]);
-    app.bot_says([Change::Subscription(subscription(MEMBER, &[2, 3], Some(START)))]).await;
-    assert_eq!(keys().await, ["", ""], "one that has ended makes nobody a member");
-}

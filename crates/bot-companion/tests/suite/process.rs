@@ -23,52 +23,6 @@ async fn signed_in(client: &Client, code: &str) -> Client {
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_survives_being_killed_again_and_again() {
-    let (folder, provider) = (Folder::on_disk(), sandbox(Clock::system()));
-    let many = "sessions.per_user = 1000\nlimits.sign_ins_per_user = 0";
-    let config = config_file(&folder, &provider, many);
-    let mut acknowledged: Vec<String> = Vec::new();
-    for round in 0..20 {
-        let mut service = Running::start(serve(&config)).await;
-        let client = service.client();
-        // All of the last round's, and the very first ones too.
-        for token in acknowledged.iter().rev().take(12).chain(acknowledged.first()) {
-            assert_eq!(client.with_token(token).get("/sessions").await.status, 200, "round {round}");
-        }
-        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
-        let sign_ins: Vec<_> = (0..6)
-            .map(|_| {
-                let (client, tell, provider) = (service.client(), tell.clone(), provider.clone());
-                tokio::spawn(async move {
-                    // Until the service is gone.
-                    loop {
-                        let call = client.post("/auth").header("Idp-Code", provider.issue_code("owner"));
-                        let Ok(answer) = call.try_send().await else { break };
-                        assert_eq!(answer.status, 200, "{}", answer.text());
-                        let _ = tell.send(answer.data()["token"].as_str().unwrap().to_owned());
-                    }
-                })
-            })
-            .collect();
-        drop(tell);
-        for _ in 0..=round % 5 {
-            acknowledged.push(told.recv().await.unwrap());
-        }
-        service.kill();
-        for sign_in in sign_ins {
-            sign_in.await.unwrap();
-        }
-        while let Some(token) = told.recv().await {
-            acknowledged.push(token);
-        }
-    }
-    let service = Running::start(serve(&config)).await;
-    for token in &acknowledged {
-        assert_eq!(service.client().with_token(token).get("/sessions").await.status, 200);
-    }
-}
-
-#[tokio::test]
 async fn asked_to_stop_it_finishes_what_is_in_flight_and_exits_with_0() {
     let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
     let mut service = Running::start(serve(&config_file(&folder, &provider, ""))).await;

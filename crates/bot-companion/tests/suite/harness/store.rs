@@ -64,11 +64,6 @@ impl Folder {
         Self { folder: TestFolder::new(), database: OnceLock::new() }
     }
 
-    /// On disk, for a test about what survives.
-    pub fn on_disk() -> Self {
-        Self { folder: TestFolder::new_in(Path::new(env!("CARGO_TARGET_TMPDIR"))), database: OnceLock::new() }
-    }
-
     pub fn path(&self) -> &Path {
         self.folder.root()
     }
