@@ -1,5 +1,5 @@
 //! The store that several replicas share: a PostgreSQL database. Every write is one transaction that tells the other replicas
-//! what it changed. The work itself is plain functions over a connection, one file per topic, as in the SQLite store.
+//! what it changed. The work itself is plain functions over a connection, one file per topic, here or in `sql`.
 
 mod address;
 mod advice;

@@ -1,5 +1,10 @@
 //! The SQL that both databases understand, and the work around it, written once. It runs on a [`Database`]: a transaction, or a
-//! connection that only reads. What truly differs is in `sqlite` and `postgres`.
+//! connection that only reads.
+//!
+//! What differs is in `sqlite` and `postgres`: guilds, what covers them, snapshots, and the changes and the cleaning up over them,
+//! because PostgreSQL asks once for all rows of a batch, or loads them in bulk, where SQLite looks at one after the other; the
+//! reading of subscriptions and feedback, for the same reason; and how work is run: a queue and one writer, or a pool and
+//! notifications.
 
 pub(crate) mod accounts;
 pub(crate) mod announcements;

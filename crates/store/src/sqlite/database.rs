@@ -103,3 +103,32 @@ impl From<Unreadable> for rusqlite::Error {
         Self::FromSqlConversionFailure(error.column, Type::Null, error.into())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sql::{Unreadable, values};
+
+    #[test]
+    fn a_future_that_waits_is_an_error() {
+        assert!(run(std::future::pending::<rusqlite::Result<()>>()).is_err());
+    }
+
+    #[test]
+    fn a_parameter_is_found_by_its_number() {
+        let connection = Connection::open_in_memory().unwrap();
+        let read = |sql, values: &[Value<'_>]| run(Database::query_one(&connection, sql, values));
+        let row = read("SELECT $2, $1, $2, $3", &values!["a", 7_u64, vec!["b", "c"]]).unwrap();
+        assert_eq!((row.get(0), row.get(1), row.get(2)), (Ok(7_u64), Ok("a".to_owned()), Ok(7_u64)));
+        assert_eq!(row.get(3), Ok(r#"["b","c"]"#.to_owned()));
+        assert!(read("SELECT $2", &values![1_i64]).is_err(), "there is no second one");
+    }
+
+    #[test]
+    fn damaged_text_is_unreadable_and_not_an_error_of_the_query() {
+        let connection = Connection::open_in_memory().unwrap();
+        let row = run(Database::query_one(&connection, "SELECT CAST(x'ff' AS TEXT)", &[])).unwrap();
+        let text: Result<String, Unreadable> = row.get(0);
+        assert_eq!(text.unwrap_err().to_string(), "column 0 is not a text");
+    }
+}

@@ -1,5 +1,5 @@
 //! The embedded store: one `SQLite` file. One thread writes and commits in groups, and a few connections read at the same time.
-//! The work itself is plain functions over a connection, one file per topic.
+//! The work itself is plain functions over a connection, one file per topic, here or in `sql`.
 
 pub(super) mod backup;
 mod changes;

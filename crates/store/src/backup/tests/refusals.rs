@@ -53,7 +53,7 @@ fn a_schema_of_another_release_is_refused_on_either_side() {
         backed_up(&home, &url, "backup").unwrap();
         match on {
             On::File => {
-                Connection::open(home.file("full.db")).unwrap().pragma_update(None, "user_version", 99).unwrap()
+                Connection::open(home.file("full.db")).unwrap().pragma_update(None, "user_version", 99).unwrap();
             }
             On::Server => ask(url.expose_secret(), "UPDATE schema_version SET version = 99"),
         }
