@@ -3,6 +3,7 @@
 //! an operator may write.
 
 pub mod announcement;
+pub mod incident;
 pub mod observation;
 pub mod recording;
 pub mod update;
@@ -12,6 +13,7 @@ use super::Time;
 use announcement::MaintenanceWindow;
 use update::{Update, UpdateSubject};
 
+pub use incident::Incident;
 pub use observation::{Observation, observe};
 
 /// Everything that the status page shows about the past.
@@ -82,20 +84,6 @@ pub struct Day {
     pub partial: u32,
     /// Minutes in which nothing reported.
     pub down: u32,
-}
-
-/// A period in which the bot was not up.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Incident {
-    pub id: u64,
-    /// The worst state: [`BotState::Partial`] or [`BotState::Down`].
-    pub worst: BotState,
-    pub began: Time,
-    /// When it ended; `None` while it lasts.
-    pub ended: Option<Time>,
-    /// How many shards were affected at worst.
-    pub shards: u32,
-    pub shard_count: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

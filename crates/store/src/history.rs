@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use domain::Time;
 use domain::history::announcement::{MaintenanceWindow, Notice};
-use domain::history::recording::IncidentStep;
+use domain::history::incident::IncidentStep;
 use domain::history::update::{NewUpdate, UpdateOutcome};
 use domain::history::{History, Minute, Observation};
 

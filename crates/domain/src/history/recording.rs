@@ -1,4 +1,4 @@
-//! What is written about the bot's state: which minute, whether at all, what happens to incidents, and what is too old.
+//! What is written about the bot's state: which minute, whether at all, and what is too old.
 
 use std::time::Duration;
 
@@ -92,40 +92,6 @@ impl Minute {
 /// stopped.
 pub fn may_record(at: Time, newest: Option<Time>, unchanged: Option<Time>) -> bool {
     newest.is_none_or(|newest| ended_minute(at).apart(newest) <= AGREEMENT || unchanged == Some(newest))
-}
-
-/// What an observation means for the open incident.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IncidentStep {
-    Stays,
-    /// A new incident starts.
-    Opens {
-        worst: BotState,
-        began: Time,
-        shards: u32,
-        shard_count: u32,
-    },
-    Worsens {
-        worst: BotState,
-        /// How many shards were affected at worst.
-        shards: u32,
-        shard_count: u32,
-    },
-    Ends(Time),
-}
-
-/// What this observation means for the open incident, if there is one.
-pub fn incident_step(open: Option<&Incident>, seen: &Observation) -> IncidentStep {
-    let Observation { state, silent, shard_count, since, .. } = *seen;
-    match open {
-        None if state == BotState::Up => IncidentStep::Stays,
-        None => IncidentStep::Opens { worst: state, began: since, shards: silent, shard_count },
-        Some(open) if state == BotState::Up => IncidentStep::Ends(since.max(open.began)),
-        Some(open) if (state, silent) > (open.worst, open.shards) => {
-            IncidentStep::Worsens { worst: state, shards: silent, shard_count }
-        }
-        Some(_) => IncidentStep::Stays,
-    }
 }
 
 /// What is too old, or too far in the future, after an observation at some moment.
@@ -262,53 +228,6 @@ mod tests {
             (Some(ahead), Some(ahead), true),
         ] {
             assert_eq!(may_record(NOW, newest, unchanged), accepted, "{newest:?} {unchanged:?}");
-        }
-    }
-
-    #[test]
-    fn an_incident_opens_gets_worse_and_ends() {
-        use BotState::{Down, Partial, Up};
-        let open = |worst, shards| Incident { id: 7, worst, began: ago(500), ended: None, shards, shard_count: 4 };
-        let table: [(&str, Option<Incident>, Observation, IncidentStep); 11] = [
-            ("nothing happens", None, seen(Up, 0, 4, NOW), IncidentStep::Stays),
-            (
-                "some shards fall silent",
-                None,
-                seen(Partial, 2, 4, ago(95)),
-                IncidentStep::Opens { worst: Partial, began: ago(95), shards: 2, shard_count: 4 },
-            ),
-            (
-                "all fall silent",
-                None,
-                seen(Down, 4, 4, ago(91)),
-                IncidentStep::Opens { worst: Down, began: ago(91), shards: 4, shard_count: 4 },
-            ),
-            ("it goes on", Some(open(Partial, 2)), seen(Partial, 2, 4, ago(95)), IncidentStep::Stays),
-            ("fewer, but down", Some(open(Down, 2)), seen(Partial, 3, 4, ago(95)), IncidentStep::Stays),
-            ("it gets better", Some(open(Down, 4)), seen(Partial, 1, 4, ago(95)), IncidentStep::Stays),
-            (
-                "more shards",
-                Some(open(Partial, 2)),
-                seen(Partial, 3, 4, ago(95)),
-                IncidentStep::Worsens { worst: Partial, shards: 3, shard_count: 4 },
-            ),
-            (
-                "then all of them",
-                Some(open(Partial, 2)),
-                seen(Down, 4, 4, ago(95)),
-                IncidentStep::Worsens { worst: Down, shards: 4, shard_count: 4 },
-            ),
-            (
-                "all of fewer",
-                Some(open(Partial, 3)),
-                seen(Down, 2, 2, ago(95)),
-                IncidentStep::Worsens { worst: Down, shards: 2, shard_count: 2 },
-            ),
-            ("it is over", Some(open(Down, 4)), seen(Up, 0, 4, ago(10)), IncidentStep::Ends(ago(10))),
-            ("never before it began", Some(open(Down, 4)), seen(Up, 0, 4, ago(900)), IncidentStep::Ends(ago(500))),
-        ];
-        for (case, open, seen, expected) in table {
-            assert_eq!(incident_step(open.as_ref(), &seen), expected, "{case}");
         }
     }
 

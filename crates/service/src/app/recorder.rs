@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::Time;
-use domain::history::recording::{ALONE_AFTER, IncidentStep, minute_to_record};
+use domain::history::incident::IncidentStep;
+use domain::history::recording::{ALONE_AFTER, minute_to_record};
 use domain::history::{BotState, observe};
 use runtime::clock::Clock;
 use store::{Recorded, Result, Store};

@@ -1,7 +1,8 @@
 //! The bot's history. Only one transaction at a time writes it, across all replicas.
 
 use domain::Time;
-use domain::history::recording::{HistoryBounds, IncidentStep, day_of, incident_step, may_record, troubled_minutes};
+use domain::history::incident::{self, IncidentStep};
+use domain::history::recording::{HistoryBounds, day_of, may_record, troubled_minutes};
 use domain::history::update::{Update, UpdateSubject};
 use domain::history::{Announcement, BotState, Day, History, Incident, Minute, Observation};
 use domain::retention::MOST_INCIDENTS;
@@ -70,7 +71,7 @@ pub(crate) async fn record<D: Database>(
     }
     let open = "SELECT id, worst, began, ended, shards, shard_count FROM incidents WHERE ended IS NULL";
     let open = db.query_first(open, &[]).await?.as_ref().map(incident).transpose()?;
-    let step = incident_step(open.as_ref(), seen);
+    let step = incident::step(open.as_ref(), seen);
     take(db, step).await?;
     let is_new = match minute {
         Some(minute) => add_minute(db, &minute.after_incident(latest_incident(db).await?.as_ref())).await?,

@@ -1,9 +1,9 @@
 //! The bot's history: minutes, days, incidents and announcements.
 
 use domain::history::announcement::{MaintenanceWindow, Notice};
-use domain::history::recording::{IncidentStep, minute_to_record};
 use domain::history::update::{NewUpdate, Update, UpdateOutcome, UpdatePhase, UpdateSubject};
 use domain::history::{Announcement, BotState, Day, History, Incident, Minute, Observation};
+use domain::history::{incident::IncidentStep, recording::minute_to_record};
 
 use super::*;
 use crate::{Recorded, Topic};
