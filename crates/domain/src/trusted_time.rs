@@ -1,193 +1,102 @@
 //! Which time to trust. The system's clock can be set wrong: by a person, a virtual machine, a bad time server. Trusting it at
 //! once would end every session and revoke every grant. Ticks only move forward, so a clock that moves against them was set.
-//! Until the new time has held for a while, or a second clock confirms it, the old time continues by the ticks. Whether
-//! anything may be deleted because its time is over is a separate, stricter question.
+//! The new time counts once it has stood for five minutes. Until then, the old time continues by the ticks, and nothing is
+//! deleted because its time is over.
 
 use std::time::Duration;
 
 use super::Time;
 use crate::saturating;
 
-/// A clock that moves by more than this against the ticks was set. Two clocks that are further apart than this disagree.
+/// A clock that moves by more than this against the ticks was set.
 pub const STEP: Duration = Duration::from_mins(1);
 
-/// How long a new time must hold before it is trusted without a second clock, and before anything expires by it. Startup counts
-/// as a new time.
+/// How long a new time must stand before it is trusted, and before anything is deleted by it. Startup counts as a new time.
 pub const STANDING: Duration = Duration::from_mins(5);
-
-/// What a second clock, like the database's, says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Witness {
-    /// There is no second clock.
-    Absent,
-    /// It did not answer.
-    Silent,
-    Says(Time),
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockEvent {
-    Stepped {
-        /// By this many milliseconds.
-        millis: i64,
-        /// Whether the new time is trusted immediately.
-        is_followed: bool,
-    },
+    /// It was set, by this many milliseconds.
+    Stepped(i64),
     /// It is back at the trusted time.
     Returned,
-    /// The new time has held long enough, and is trusted now.
+    /// The new time has stood long enough, and is trusted now.
     Believed,
-    /// The second clock shows the new time too, so it is trusted now.
-    Confirmed,
-    /// The second clock is this many milliseconds ahead of it.
-    Disputed(i64),
-    /// The second clock agrees with it again.
-    Agreed,
 }
 
 /// Watches a clock. Times are kept as their distance from the ticks, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrustedTime {
-    believed: i64,
+    trusted: i64,
     /// The clock's own time at the last check.
     shown: i64,
-    /// Since when it shows that, in ticks.
-    since: Duration,
-    /// Whether any time has held long enough since startup. Until then, each new one is trusted.
-    has_settled: bool,
-    /// Since when a time holds that was trusted early, in ticks. Nothing expires by it yet.
-    held_since: Option<Duration>,
-    is_disputed: bool,
+    /// Since when it shows that, in ticks; `None` if it has for long.
+    since: Option<Duration>,
 }
 
 impl TrustedTime {
     /// A clock about which only its time is known.
     pub fn at_start(shown: Time, ticks: Duration) -> Self {
-        Self { has_settled: false, held_since: Some(ticks), ..Self::settled(shown, ticks) }
+        Self { since: Some(ticks), ..Self::settled(shown, ticks) }
     }
 
-    /// A clock whose time has held for long.
+    /// A clock whose time has stood for long.
     pub fn settled(shown: Time, ticks: Duration) -> Self {
         let shown = distance(shown, ticks);
-        Self { believed: shown, shown, since: ticks, has_settled: true, held_since: None, is_disputed: false }
+        Self { trusted: shown, shown, since: None }
     }
 
-    /// The trusted time as its distance from the ticks, for [`believed_time`].
+    /// The trusted time as its distance from the ticks, for [`trusted_time`].
     pub fn distance(&self) -> i64 {
-        self.believed
+        self.trusted
     }
 
-    /// Whether what has expired by this clock may be deleted.
-    pub fn may_expire(&self) -> bool {
-        self.held_since.is_none() && !self.is_disputed && is_near(self.shown, self.believed)
+    /// Whether what is over by this clock may be deleted.
+    pub fn may_delete(&self, ticks: Duration) -> bool {
+        self.has_stood(ticks) && self.is_trusted()
     }
 
-    /// Checks the clock, which shows this time, and the second one.
-    pub fn look(&mut self, shown: Time, ticks: Duration, witness: Witness) -> Vec<ClockEvent> {
-        let mut events = Vec::new();
-        let (before, was_near) = (self.shown, is_near(self.shown, self.believed));
+    /// Checks the clock, which shows this time.
+    pub fn look(&mut self, shown: Time, ticks: Duration) -> Option<ClockEvent> {
+        let (before, was_trusted) = (self.shown, self.is_trusted());
         self.shown = distance(shown, ticks);
         let has_stepped = !is_near(self.shown, before);
         if has_stepped {
-            self.since = ticks;
+            self.since = Some(ticks);
         }
-        let has_stood = has_stood(self.since, ticks);
-        if is_near(self.shown, self.believed) {
-            events.extend((!was_near).then_some(ClockEvent::Returned));
-            self.believed = self.shown;
+        let (is_trusted, has_stood) = (self.is_trusted(), self.has_stood(ticks));
+        if is_trusted || has_stood {
+            self.trusted = self.shown;
+        }
+        if is_trusted {
+            (!was_trusted).then_some(ClockEvent::Returned)
+        } else if has_stood {
+            Some(ClockEvent::Believed)
         } else {
-            let advice = self.advice(ticks, witness);
-            let is_followed =
-                !self.has_settled || advice == WitnessAdvice::Follow || (advice == WitnessAdvice::Wait && has_stood);
-            if has_stepped {
-                events.push(ClockEvent::Stepped { millis: self.shown.saturating_sub(before), is_followed });
-            } else if is_followed {
-                events.push(if advice == WitnessAdvice::Follow { ClockEvent::Confirmed } else { ClockEvent::Believed });
-            }
-            if is_followed {
-                self.believed = self.shown;
-                if advice == WitnessAdvice::Follow || !has_stood {
-                    self.held_since = Some(ticks);
-                }
-            }
-        }
-        self.has_settled |= has_stood;
-        events.extend(self.hear(shown, witness));
-        self.hold(ticks, witness);
-        events
-    }
-
-    /// Which of the two times the second clock supports, when the one shown isn't the trusted one.
-    fn advice(&self, ticks: Duration, witness: Witness) -> WitnessAdvice {
-        match witness {
-            Witness::Absent => WitnessAdvice::Wait,
-            Witness::Silent => WitnessAdvice::Keep,
-            Witness::Says(time) => {
-                let time = distance(time, ticks);
-                if is_near(time, self.shown) && !is_near(time, self.believed) {
-                    WitnessAdvice::Follow
-                } else if time.abs_diff(self.believed) < time.abs_diff(self.shown) {
-                    WitnessAdvice::Keep
-                } else {
-                    WitnessAdvice::Wait
-                }
-            }
+            has_stepped.then(|| ClockEvent::Stepped(self.shown.saturating_sub(before)))
         }
     }
 
-    /// Keeps holding what would expire, or stops.
-    fn hold(&mut self, ticks: Duration, witness: Witness) {
-        let Some(since) = self.held_since else { return };
-        if self.is_disputed {
-            // Whichever of the two was wrong, the time holds from the moment they agree.
-            self.held_since = Some(ticks);
-        } else if witness != Witness::Silent && has_stood(since, ticks) {
-            self.held_since = None;
-        }
+    fn is_trusted(&self) -> bool {
+        is_near(self.shown, self.trusted)
     }
 
-    fn hear(&mut self, shown: Time, witness: Witness) -> Option<ClockEvent> {
-        let was_disputed = self.is_disputed;
-        match witness {
-            Witness::Absent => self.is_disputed = false,
-            Witness::Silent => {}
-            Witness::Says(time) => self.is_disputed = time.apart(shown) > STEP,
-        }
-        match (was_disputed, self.is_disputed, witness) {
-            (false, true, Witness::Says(time)) => Some(ClockEvent::Disputed(
-                saturating::to_i64(time.millis()).saturating_sub(saturating::to_i64(shown.millis())),
-            )),
-            (true, false, _) => Some(ClockEvent::Agreed),
-            _ => None,
-        }
+    fn has_stood(&self, ticks: Duration) -> bool {
+        self.since.is_none_or(|since| ticks.saturating_sub(since) >= STANDING)
     }
-}
-
-/// What the second clock means for a new time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WitnessAdvice {
-    Follow,
-    /// It may be right; wait and see whether it holds.
-    Wait,
-    /// The old time is better.
-    Keep,
 }
 
 /// The time to use when the clock shows this: its own, or the trusted one if it was set.
-pub fn believed_time(shown: Time, ticks: Duration, distance_believed: i64) -> Time {
-    if is_near(distance(shown, ticks), distance_believed) {
+pub fn trusted_time(shown: Time, ticks: Duration, trusted_distance: i64) -> Time {
+    if is_near(distance(shown, ticks), trusted_distance) {
         return shown;
     }
-    let believed = millis_of(ticks).saturating_add(distance_believed);
-    Time::from_millis(u64::try_from(believed).unwrap_or_default())
+    let trusted = millis_of(ticks).saturating_add(trusted_distance);
+    Time::from_millis(u64::try_from(trusted).unwrap_or_default())
 }
 
 fn distance(time: Time, ticks: Duration) -> i64 {
     saturating::to_i64(time.millis()).saturating_sub(millis_of(ticks))
-}
-
-fn has_stood(since: Duration, ticks: Duration) -> bool {
-    ticks.saturating_sub(since) >= STANDING
 }
 
 fn is_near(one: i64, other: i64) -> bool {
@@ -199,4 +108,111 @@ fn millis_of(span: Duration) -> i64 {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::ClockEvent::{Believed, Returned, Stepped};
+    use super::*;
+
+    const START: Time = Time::from_seconds(10_000_000);
+    const TEN_DAYS: i64 = 864_000;
+
+    /// One check: after how many more seconds, how far the clock is set by then, what is noticed, how far the trusted time is off
+    /// then, and whether anything may be deleted.
+    type Check = (u64, i64, Option<ClockEvent>, i64, bool);
+
+    fn stepped(seconds: i64) -> Option<ClockEvent> {
+        Some(Stepped(seconds * 1_000))
+    }
+
+    fn play(case: &str, start: fn(Time, Duration) -> TrustedTime, checks: &[Check]) {
+        let mut watch = start(START, Duration::ZERO);
+        let mut seconds = 0;
+        for (number, (passed, set, event, error, may_delete)) in checks.iter().enumerate() {
+            seconds += passed;
+            let (ticks, right) = (Duration::from_secs(seconds), START.seconds() + seconds);
+            let shown = Time::from_seconds(right.checked_add_signed(*set).unwrap());
+            let before = watch.distance();
+            assert_eq!(watch.look(shown, ticks), *event, "{case}, check {number}");
+            let trusted = saturating::to_i64(trusted_time(shown, ticks, watch.distance()).seconds());
+            assert_eq!(trusted - saturating::to_i64(right), *error, "{case}, check {number}");
+            assert_eq!(watch.may_delete(ticks), *may_delete, "{case}, check {number}");
+            if matches!(event, Some(Stepped(_))) {
+                assert_eq!(watch.distance(), before, "{case}: not even before it is looked at");
+            }
+        }
+    }
+
+    #[test]
+    fn a_new_time_counts_once_it_has_stood_for_five_minutes_and_nothing_is_deleted_before() {
+        for set in [TEN_DAYS, -TEN_DAYS, 61, -61] {
+            play(
+                "set",
+                TrustedTime::settled,
+                &[
+                    (5, 0, None, 0, true),
+                    (5, set, stepped(set), 0, false),
+                    (5, set, None, 0, false),
+                    (294, set, None, 0, false),
+                    (1, set, Some(Believed), set, true),
+                    (5, set, None, set, true),
+                ],
+            );
+            play(
+                "set back",
+                TrustedTime::settled,
+                &[
+                    (5, set, stepped(set), 0, false),
+                    (200, set, None, 0, false),
+                    (5, 0, Some(Returned), 0, false),
+                    (299, 0, None, 0, false),
+                    (1, 0, None, 0, true),
+                ],
+            );
+            play(
+                "set again",
+                TrustedTime::settled,
+                &[
+                    (5, set, stepped(set), 0, false),
+                    (200, set, None, 0, false),
+                    (5, 2 * set, stepped(set), 0, false),
+                    (299, 2 * set, None, 0, false),
+                    (1, 2 * set, Some(Believed), 2 * set, true),
+                ],
+            );
+            play(
+                "set right after a start",
+                TrustedTime::at_start,
+                &[
+                    (200, 0, None, 0, false),
+                    (5, set, stepped(set), 0, false),
+                    (299, set, None, 0, false),
+                    (1, set, Some(Believed), set, true),
+                ],
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_is_deleted_for_five_minutes_after_a_start() {
+        play(
+            "start",
+            TrustedTime::at_start,
+            &[(0, 0, None, 0, false), (299, 0, None, 0, false), (1, 0, None, 0, true)],
+        );
+    }
+
+    #[test]
+    fn small_corrections_are_followed_at_once() {
+        let checks: Vec<Check> = (1..=10).map(|round| (5, 60 * round, None, 60 * round, true)).collect();
+        play("a minute each", TrustedTime::settled, &checks);
+    }
+
+    #[test]
+    fn no_time_is_too_far_away() {
+        let mut watch = TrustedTime::settled(Time::default(), Duration::MAX);
+        for (shown, ticks) in [(u64::MAX, Duration::ZERO), (0, Duration::MAX), (u64::MAX, Duration::MAX)] {
+            let shown = Time::from_millis(shown);
+            watch.look(shown, ticks);
+            trusted_time(shown, ticks, watch.distance());
+        }
+    }
+}

@@ -2,10 +2,10 @@
 //! clock that was set is not trusted immediately: `domain/trusted_time.rs` decides, and `clock_watch.rs` checks every few seconds.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use domain::trusted_time::{ClockEvent, TrustedTime, Witness, believed_time};
+use domain::trusted_time::{ClockEvent, TrustedTime, trusted_time};
 use domain::{Time, saturating};
 use parking_lot::Mutex;
 
@@ -28,7 +28,6 @@ struct ManualFace {
     ticks: AtomicU64,
     /// How far the time of day was set.
     set: AtomicI64,
-    is_comparable: bool,
 }
 
 /// Which time is trusted. Every request reads it, so readers take no lock.
@@ -36,36 +35,26 @@ struct ManualFace {
 struct ClockTrust {
     watch: Mutex<TrustedTime>,
     distance: AtomicI64,
-    may_expire: AtomicBool,
 }
 
 impl Clock {
-    /// The system's clock. For the first five minutes nothing may expire by it.
+    /// The system's clock. For the first five minutes nothing may be deleted by it.
     #[expect(clippy::disallowed_methods, reason = "this is the one place that asks the system for the time")]
     pub fn system() -> Self {
         Self::new(Face::System { start: Instant::now() }, TrustedTime::at_start)
     }
 
-    /// A clock that stays at `start` until it is advanced, and whose time has held for long.
+    /// A clock that stays at `start` until it is advanced, and whose time has stood for long.
     pub fn manual(start: Time) -> Self {
-        Self::at(start, false)
-    }
-
-    /// The same, for a test that also controls other clocks.
-    pub fn manual_beside_others(start: Time) -> Self {
-        Self::at(start, true)
-    }
-
-    fn at(start: Time, is_comparable: bool) -> Self {
         let start = saturating::to_i64(start.millis());
-        let face = ManualFace { start, ticks: AtomicU64::new(0), set: AtomicI64::new(0), is_comparable };
+        let face = ManualFace { start, ticks: AtomicU64::new(0), set: AtomicI64::new(0) };
         Self::new(Face::Manual(Arc::new(face)), TrustedTime::settled)
     }
 
     fn new(face: Face, watch: fn(Time, Duration) -> TrustedTime) -> Self {
         let watch = watch(face.shown(), face.ticks());
-        let (distance, may_expire) = (watch.distance().into(), watch.may_expire().into());
-        Self { face, trust: Arc::new(ClockTrust { watch: Mutex::new(watch), distance, may_expire }) }
+        let distance = watch.distance().into();
+        Self { face, trust: Arc::new(ClockTrust { watch: Mutex::new(watch), distance }) }
     }
 
     /// Advances a manual clock; has no effect on the system's clock.
@@ -95,12 +84,12 @@ impl Clock {
     /// The time of day and the ticks.
     pub fn read(&self) -> (Time, Duration) {
         let (shown, ticks) = (self.face.shown(), self.face.ticks());
-        (believed_time(shown, ticks, self.trust.distance.load(Ordering::Relaxed)), ticks)
+        (trusted_time(shown, ticks, self.trust.distance.load(Ordering::Relaxed)), ticks)
     }
 
-    /// Whether what has expired by this clock may be deleted. Not right after startup, and not while its time may be wrong.
-    pub fn may_expire(&self) -> bool {
-        self.trust.may_expire.load(Ordering::Relaxed)
+    /// Whether what is over by this clock may be deleted. Not right after startup, and not while its time may be wrong.
+    pub fn may_delete(&self) -> bool {
+        self.trust.watch.lock().may_delete(self.ticks())
     }
 
     /// Whether time only passes when a test says so.
@@ -108,21 +97,12 @@ impl Clock {
         matches!(self.face, Face::Manual(_))
     }
 
-    /// Whether other clocks should show the same time.
-    pub fn is_comparable(&self) -> bool {
-        match &self.face {
-            Face::System { .. } => true,
-            Face::Manual(face) => face.is_comparable,
-        }
-    }
-
     /// Checks whether the clock was set, and decides which time to trust. Returns what was noticed.
-    pub fn look(&self, witness: Witness) -> Vec<ClockEvent> {
+    pub fn look(&self) -> Option<ClockEvent> {
         let mut watch = self.trust.watch.lock();
-        let events = watch.look(self.face.shown(), self.face.ticks(), witness);
+        let event = watch.look(self.face.shown(), self.face.ticks());
         self.trust.distance.store(watch.distance(), Ordering::Relaxed);
-        self.trust.may_expire.store(watch.may_expire(), Ordering::Relaxed);
-        events
+        event
     }
 }
 

@@ -163,7 +163,8 @@ impl Audit {
         if entries.is_empty() && !is_due {
             return;
         }
-        let bounds = is_due.then(|| AuditBounds { rows: retention::AUDIT_ROWS, before: self.oldest() });
+        let bounds =
+            is_due.then(|| AuditBounds { rows: retention::AUDIT_ROWS, before: self.oldest(), now: self.clock.now() });
         match self.store.write_audit(entries, bounds).await {
             Ok(()) => {
                 let mut state = self.state.lock();
@@ -202,6 +203,6 @@ impl Audit {
 
     /// Older rows are deleted; none while the clock may be wrong.
     fn oldest(&self) -> Time {
-        if self.clock.may_expire() { self.clock.now().before(self.config.keep) } else { Time::default() }
+        if self.clock.may_delete() { self.clock.now().before(self.config.keep) } else { Time::default() }
     }
 }

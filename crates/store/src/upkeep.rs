@@ -42,6 +42,8 @@ pub struct AuditBounds {
     pub rows: u64,
     /// Older rows are deleted.
     pub before: Time,
+    /// The clock's time that `before` was counted back from.
+    pub now: Time,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -39,8 +39,6 @@ pub trait StoreWatch: Send + Sync + 'static {
     async fn probe_read(&self) -> Result<()>;
     /// Writes a meaningless row, commits it and waits until it is durable, as any write would.
     async fn probe_write(&self, now: Time) -> Result<()>;
-    /// The time by the store's own clock, if it has one.
-    async fn time(&self) -> Result<Option<Time>>;
     async fn bytes(&self) -> Result<StoreBytes>;
     /// Records that a backup was taken then. The last record counts, so that the next one replaces a record from a clock that was
     /// ahead.

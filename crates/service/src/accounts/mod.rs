@@ -120,7 +120,7 @@ impl Accounts {
     /// nothing while the clock may be wrong.
     pub async fn sweep(&self) -> Result<usize> {
         let mut swept = 0;
-        if !self.sources.clock.may_expire() {
+        if !self.sources.clock.may_delete() {
             return Ok(swept);
         }
         // One time for the whole sweep: uses that are saved during a long sweep must not be compared with a later one.

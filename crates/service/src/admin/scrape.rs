@@ -192,7 +192,6 @@ fn machine(text: &mut Exposition, app: &App) {
         text.value(list::DISK_SIZE, disk.f_blocks.saturating_mul(disk.f_frsize));
     }
     text.value(list::CLOCK_STEPS, app.metrics.clock_steps.get());
-    text.value(list::EXPIRY_HELD, u8::from(!app.clock.may_expire()));
     text.value(list::RELOAD_SUCCESS, u8::from(app.metrics.reload_failed.get() == 0));
     let process = ProcessStats::read();
     text.value_if_any(list::PROCESS_CPU, process.cpu.map(|time| time.as_secs_f64()));

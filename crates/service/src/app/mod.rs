@@ -150,7 +150,7 @@ impl App {
             site,
             recorder: Recorder::new(Arc::clone(&store), clock.clone()),
             liveness: Arc::new(Liveness::new(clock.clone())),
-            clock_watch: ClockWatch::new(clock, store, Arc::clone(&sources.metrics)),
+            clock_watch: ClockWatch::new(clock, Arc::clone(&sources.metrics)),
             new_key,
             shutting_down: AtomicBool::new(false),
             current: CurrentConfig::new(&config),

@@ -17,6 +17,7 @@ const WORDS: Words = Words {
     for_update: " FOR UPDATE",
     for_share: " FOR SHARE",
     skip_locked: " FOR UPDATE SKIP LOCKED",
+    clock: "(extract(epoch FROM now()) * 1000)::bigint",
     ordinal: "ordinal",
     to_json: "::jsonb",
     elements: ("json_array_elements(CAST(", " AS TEXT)::json)"),

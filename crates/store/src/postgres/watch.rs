@@ -46,17 +46,6 @@ impl StoreWatch for Postgres {
             .await
     }
 
-    async fn time(&self) -> Result<Option<Time>> {
-        let read = Read::Statement(|db, (): &()| {
-            Box::pin(async {
-                let sql = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
-                let statement = db.prepare_cached(sql).await?;
-                Ok(unsigned(db.query_one(&statement, &[]).await?.get(0)))
-            })
-        });
-        Ok(Some(Time::from_millis(self.executor.read((), read).await?)))
-    }
-
     async fn bytes(&self) -> Result<StoreBytes> {
         let read = Read::Statement(|db, (): &()| {
             Box::pin(async {

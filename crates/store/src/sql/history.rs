@@ -8,7 +8,7 @@ use domain::history::{Announcement, BotState, Day, History, Incident, Minute, Ob
 use domain::retention::MOST_INCIDENTS;
 use futures_util::future::try_join_all;
 
-use super::{ChangedTopics, Database, Lock, Read, Result, Row, announcements, readable, values};
+use super::{ChangedTopics, Database, Lock, Read, Result, Row, announcements, clock, readable, values};
 use crate::Topic;
 use crate::history::Recorded;
 
@@ -81,7 +81,7 @@ pub(crate) async fn record<D: Database>(
     for begins in troubled_minutes(seen) {
         is_changed |= worsen_minute(db, &Minute { begins, state: seen.state, latency: None }).await?;
     }
-    if is_new && may_delete {
+    if is_new && may_delete && clock::ahead_by(db, seen.at).await?.is_none() {
         delete_old(db, HistoryBounds::at(seen.at)).await?;
     }
     if is_changed {
@@ -134,10 +134,12 @@ async fn latest_incident<D: Database>(db: &D) -> Result<Option<Incident>, D> {
 
 async fn delete_old<D: Database>(db: &D, bounds: HistoryBounds) -> Result<(), D> {
     let HistoryBounds { minutes_from, minutes_to, days_from, days_to, incidents_from } = bounds;
-    let sql = "DELETE FROM history_minutes WHERE begins < $1 OR begins > $2";
-    db.execute(sql, &values![minutes_from, minutes_to]).await?;
-    let sql = "DELETE FROM history_days WHERE begins < $1 OR begins > $2";
-    db.execute(sql, &values![days_from, days_to]).await?;
+    // What is in the future by this replica's clock may be right if that clock is behind the database's.
+    let future = format!("begins > $2 AND begins > coalesce({}, 0)", D::WORDS.clock);
+    let sql = format!("DELETE FROM history_minutes WHERE begins < $1 OR ({future})");
+    db.execute(&sql, &values![minutes_from, minutes_to]).await?;
+    let sql = format!("DELETE FROM history_days WHERE begins < $1 OR ({future})");
+    db.execute(&sql, &values![days_from, days_to]).await?;
     db.execute("DELETE FROM incidents WHERE ended < $1", &values![incidents_from]).await?;
     Ok(())
 }

@@ -9,6 +9,7 @@
 pub(crate) mod accounts;
 pub(crate) mod announcements;
 pub(crate) mod audit;
+pub(crate) mod clock;
 pub(crate) mod feed_state;
 pub(crate) mod feedback;
 pub(crate) mod forget;
@@ -80,6 +81,8 @@ pub(crate) struct Words {
     pub(crate) for_share: &'static str,
     /// After a query: the same, without the rows that someone else has locked.
     pub(crate) skip_locked: &'static str,
+    /// The database's own time, in milliseconds, if it has a clock.
+    pub(crate) clock: &'static str,
     /// The column by which rows are in the order in which they were added.
     pub(crate) ordinal: &'static str,
     /// After a column of text: it is JSON.

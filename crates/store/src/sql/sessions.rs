@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use domain::session::{SessionTimes, surplus};
 use domain::{Session, SessionId, Snowflake, Time, TokenHash, retention};
+use tracing::warn;
 
 use super::{
-    ChangedTopics, Database, Lock, Read, Result, Row, Words, accounts, readable, revocations, sign_in, values,
+    ChangedTopics, Database, Lock, Read, Result, Row, Words, accounts, clock, readable, revocations, sign_in, values,
 };
 use crate::columns::json;
 use crate::{BlockedUser, Swept, Topic};
@@ -172,6 +173,14 @@ pub(crate) async fn sweep<D: Database>(
     created_before: Time,
     batch: usize,
 ) -> Result<Swept, D> {
+    if let Some(millis) = clock::ahead_by(db, now).await? {
+        let seconds = millis / 1_000;
+        warn!(
+            seconds,
+            "this machine's clock is ahead of the database's; nothing expires here until they agree: run NTP on both"
+        );
+        return Ok(Swept::default());
+    }
     // Users come first: everywhere, a user's lock is taken before any lock on their rows.
     let mut users: BTreeSet<Snowflake> = BTreeSet::new();
     for (sql, before) in [(OVERDUE_BY_LAST_SEEN, last_seen_before), (OVERDUE_BY_CREATED, created_before)] {

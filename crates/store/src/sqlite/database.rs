@@ -17,6 +17,7 @@ impl Database for Connection {
         for_update: "",
         for_share: "",
         skip_locked: "",
+        clock: "NULL",
         ordinal: "rowid",
         to_json: "",
         elements: ("json_each(", ")"),

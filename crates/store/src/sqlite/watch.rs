@@ -29,10 +29,6 @@ impl StoreWatch for Sqlite {
         self.writer.write(move |connection, _| write_probe(connection, now)).await
     }
 
-    async fn time(&self) -> Result<Option<Time>> {
-        Ok(None)
-    }
-
     async fn bytes(&self) -> Result<StoreBytes> {
         let (database, mut log) = (self.path.clone(), self.path.clone().into_os_string());
         log.push("-wal");

@@ -192,15 +192,37 @@ async fn a_clock_that_is_far_off_is_refused_until_it_is_alone(fixture: Fixture) 
     }
     assert_eq!(history(store).await, before);
     // A clock that ran ahead while nobody else recorded; what it wrote is deleted once the others have been back for a while.
-    let ahead = seen(at(3_600), BotState::Up);
+    let far = 150 * year;
+    let ahead = seen(at(far), BotState::Up);
     let minute = minute_to_record(&ahead, Time::default());
-    assert!(store.record(ahead, minute, newest, true).await.unwrap().is_accepted);
+    assert!(store.record(ahead, minute, newest, false).await.unwrap().is_accepted);
     let right = seen(at(60 * 11), BotState::Up);
     let minute = minute_to_record(&right, Time::default());
     assert!(!record(store, right.clone()).await.is_accepted);
-    let recorded = store.record(right, minute, Some(at(3_540)), true).await.unwrap();
+    let recorded = store.record(right, minute, Some(at(far - 60)), true).await.unwrap();
     assert_eq!((recorded.is_accepted, recorded.newest), (true, Some(at(60 * 10))));
     assert_eq!(history(store).await.minutes.len(), 11);
+}
+
+#[tokio::test]
+async fn on_postgresql_a_wrong_clock_deletes_no_history() {
+    let Some(fixture) = Fixture::on_postgres().await else { return };
+    let store = &*fixture.store;
+    for minute in 1..=3 {
+        record(store, seen(at(60 * minute), BotState::Up)).await;
+    }
+    let right = history(store).await.minutes;
+    // Each of them records alone, and has trusted its clock for long.
+    let mut newest = Some(at(120));
+    for wrong in [at(150 * 365 * 86_400), DAY.before(Duration::from_hours(48))] {
+        let seen = seen(wrong, BotState::Up);
+        let minute = minute_to_record(&seen, Time::default());
+        let recorded = store.record(seen, minute, newest, true).await.unwrap();
+        assert!(recorded.is_accepted);
+        newest = recorded.newest;
+        let minutes = history(store).await.minutes;
+        assert!(right.iter().all(|minute| minutes.contains(minute)), "{minutes:?}");
+    }
 }
 
 async fn announcements_are_posted_ended_and_removed(mut fixture: Fixture) {

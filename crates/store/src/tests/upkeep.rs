@@ -136,7 +136,10 @@ async fn a_forgotten_user_is_in_no_table_and_the_feed_does_not_bring_the_name_ba
     let staged = "INSERT INTO staged_subscriptions (snapshot, userid, slots, active_until, guilds) VALUES (1, {}, 1, NULL, '[]')";
     fixture.sql(&staged.replace("{}", &FORGETTABLE.to_string())).await;
     let happened = AuditEntry { person: Some(FORGETTABLE.to_string()), ..AuditEntry::new(NOW, AuditKind::SignIn) };
-    store.write_audit(vec![happened], Some(AuditBounds { rows: 1_000, before: Time::default() })).await.unwrap();
+    store
+        .write_audit(vec![happened], Some(AuditBounds { rows: 1_000, before: Time::default(), now: NOW }))
+        .await
+        .unwrap();
     // They are in every place there is, except those that come with their end; `users show` finds all of it.
     let shown: Vec<_> = store.traces(user.id).await.unwrap().tables.into_iter().map(|(table, _)| table).collect();
     let ends = ["revocations", "blocked_users", "forgotten_users"];
@@ -224,7 +227,7 @@ async fn the_audit_is_bounded_and_forgets_who_is_forgotten(fixture: Fixture) {
         detail: second.to_string(),
         ..AuditEntry::new(at(second), kind)
     };
-    let wide = Some(AuditBounds { rows: 1_000, before: Time::default() });
+    let wide = Some(AuditBounds { rows: 1_000, before: Time::default(), now: NOW });
     let first = [
         entry(1, AuditKind::SignIn, Some(FORGETTABLE)),
         entry(2, AuditKind::SignInRefused, None),
@@ -249,19 +252,19 @@ async fn the_audit_is_bounded_and_forgets_who_is_forgotten(fixture: Fixture) {
     let persons = Some(vec![hash]);
     assert_eq!(store.audit(AuditFilter { persons, ..all.clone() }).await.unwrap().len(), 2);
 
-    store.write_audit(Vec::new(), Some(AuditBounds { rows: 1_000, before: at(3) })).await.unwrap();
+    store.write_audit(Vec::new(), Some(AuditBounds { rows: 1_000, before: at(3), now: NOW })).await.unwrap();
     assert_eq!(fixture.count("audit").await, 3, "those before are gone");
     let many: Vec<_> = (10..20).map(|second| entry(second, AuditKind::SignIn, Some(5))).collect();
     store.write_audit(many, None).await.unwrap();
     assert_eq!(fixture.count("audit").await, 13, "without bounds nothing is deleted");
-    store.write_audit(Vec::new(), Some(AuditBounds { rows: 16, before: Time::default() })).await.unwrap();
+    store.write_audit(Vec::new(), Some(AuditBounds { rows: 16, before: Time::default(), now: NOW })).await.unwrap();
     let left: Vec<_> = store.audit(all).await.unwrap().into_iter().map(|entry| entry.detail).collect();
     assert_eq!(left, ["3", "5", "16", "17", "18", "19"], "of each kind the latest stay");
 }
 
 async fn a_flood_of_one_kind_removes_no_row_of_another(fixture: Fixture) {
     let store = &fixture.store;
-    let bounds = Some(AuditBounds { rows: 40, before: Time::default() });
+    let bounds = Some(AuditBounds { rows: 40, before: Time::default(), now: NOW });
     let left = async || {
         let all = AuditFilter { limit: 1_000, ..AuditFilter::default() };
         let rows = store.audit(all).await.unwrap();

@@ -9,7 +9,7 @@ on_each_store! {
     a_probe_reads_and_writes_and_is_counted,
     each_operation_is_timed_as_often_as_it_is_counted,
     the_backup_that_was_noted_last_is_remembered,
-    a_store_tells_its_size_and_its_time,
+    a_store_tells_its_size,
     sessions_are_counted,
     a_closed_store_fails_its_probe,
 }
@@ -57,15 +57,11 @@ async fn the_backup_that_was_noted_last_is_remembered(fixture: Fixture) {
     }
 }
 
-async fn a_store_tells_its_size_and_its_time(fixture: Fixture) {
+async fn a_store_tells_its_size(fixture: Fixture) {
     let store = &fixture.store;
     store.probe_write(NOW).await.unwrap();
     let bytes = store.bytes().await.unwrap();
     assert!(bytes.database > 0 && bytes.log != Some(0), "{bytes:?}");
-    // A server has a clock, and a log that it does not show; a file has neither.
-    let time = store.time().await.unwrap();
-    assert_eq!(time.is_some(), bytes.log.is_none());
-    assert!(time.is_none_or(|time| time > NOW));
 }
 
 async fn sessions_are_counted(fixture: Fixture) {

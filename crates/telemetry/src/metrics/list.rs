@@ -45,7 +45,6 @@ families! {
     CONNECTIONS_ACCEPTED: Counter "companion_connections_total" "Accepted connections.";
     DISK_FREE: Gauge "companion_disk_free_bytes" "Free space for the service on the file system of the SQLite database.";
     DISK_SIZE: Gauge "companion_disk_size_bytes" "Size of the file system of the SQLite database.";
-    EXPIRY_HELD: Gauge "companion_expiry_held" "Whether expiry is paused because the clock may be wrong.";
     FEED_AGE: Gauge "companion_feed_age_seconds" "Time since each shard last reported; above 1000 shards only the longest, as \
     shard=\"all\".";
     FEED_SHARDS: Gauge "companion_feed_shards" "Shards that the bot has reported.";

@@ -201,11 +201,6 @@ impl Builder {
         self
     }
 
-    /// Where its store will be.
-    pub fn folder(&self) -> Arc<Folder> {
-        Arc::clone(&self.folder)
-    }
-
     /// With one listening socket, so that connections are accepted in the order they were opened.
     pub fn one_socket(mut self) -> Self {
         self.one_socket = true;

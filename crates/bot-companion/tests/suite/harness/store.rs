@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock, mpsc};
 use std::time::Duration;
 
+use domain::Time;
 use runtime::clock::Clock;
 use store::{self, Freshness, StoreOptions};
 use test_support::TestFolder;
@@ -172,7 +173,8 @@ fn at(server: &str, database: &str) -> String {
     format!("{host}/{database}?{query}").trim_end_matches('?').to_owned()
 }
 
-/// An empty database with the newest schema, because copying it is faster than creating one. One per process.
+/// An empty database with the newest schema, because copying it is faster than creating one. One per process. Its clock is later
+/// than any test's.
 fn template(server: &str) -> &'static str {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| {
@@ -185,8 +187,15 @@ fn template(server: &str) -> &'static str {
             store.close().await;
         })
         .unwrap();
+        ask(&at(server, &name), &clock_at("2100-01-01")).unwrap();
         name
     })
+}
+
+fn clock_at(time: &str) -> String {
+    format!(
+        "CREATE OR REPLACE FUNCTION pg_catalog.now() RETURNS timestamptz STABLE LANGUAGE sql AS $$SELECT '{time}'::timestamptz$$"
+    )
 }
 
 /// An empty file with the newest schema.
@@ -266,10 +275,9 @@ impl Folder {
         TableLock(release)
     }
 
-    /// Where new connections look for unqualified names. Only PostgreSQL has this.
-    pub async fn set_search_path(&self, path: &str) {
-        let (server, name) = (server().unwrap(), self.database.get().unwrap());
-        run(server.to_owned(), format!("ALTER DATABASE {name} SET search_path = {path}")).await;
+    /// Sets the database's clock, which then stands still. Only PostgreSQL has one.
+    pub async fn set_clock(&self, time: Time) {
+        self.sql(&clock_at(&time.iso8601())).await;
     }
 
     /// Locks the service out of its database, or lets it in again. Only PostgreSQL can do this.
