@@ -24,7 +24,7 @@ BINARY = os.environ.get("BOT_COMPANION", "")
 PROVIDER = os.environ.get("INSTANT_PROVIDER", "")
 # Only a failing run waits this long.
 PATIENCE = 120.0
-SETTINGS = {
+CONFIGURATION = {
     "IDP_CLIENT_ID": "1",
     "IDP_CLIENT_SECRET": "a-secret-of-nobody",
     "IDP_REDIRECT_URI": "https://dashboard.example/callback",
@@ -101,9 +101,9 @@ class Service:
         # Its own address, so that nothing else takes the service's port while it restarts.
         self.host, self.port = "127." + ".".join(str(random.randrange(1, 255)) for _ in range(3)), 0
         self.process: subprocess.Popen[bytes] | None = None
-        settings = {**SETTINGS, "IDP_BASE_URL": provider, "STORE_URL": store or f"sqlite:{self.database}"}
+        configuration = {**CONFIGURATION, "IDP_BASE_URL": provider, "STORE_URL": store or f"sqlite:{self.database}"}
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("COMPANION_")}
-        self.environment |= {f"COMPANION_{name}": value for name, value in settings.items()}
+        self.environment |= {f"COMPANION_{name}": value for name, value in configuration.items()}
         command = [binary, "key", "create", "--label", "bench"]
         made = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
         found = re.search(r"bck_\w+", made.stdout)

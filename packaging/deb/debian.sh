@@ -10,7 +10,7 @@
 
 export DEBIAN_FRONTEND=noninteractive
 url=http://127.0.0.1:8080
-settings=/etc/bot-companion/companion.toml
+configuration=/etc/bot-companion/companion.toml
 
 # Sets `package` to the Debian package, in `packages`, and `new` to its version. Exports BOT_COMPANION, the binary in it.
 take_package() {
@@ -71,13 +71,13 @@ state() { inside systemctl is-active bot-companion || true; }
 process() { inside systemctl show --property MainPID --value bot-companion; }
 answers() { fetch "$url/ready"; }
 # companion COMMAND…: runs a command of the service as its user.
-companion() { inside runuser -u bot-companion -- bot-companion "$@" --config "$settings"; }
+companion() { inside runuser -u bot-companion -- bot-companion "$@" --config "$configuration"; }
 
 # Configures the unit as the package's README says, with a provider of our own, and starts it.
 start_unit() {
     inside sh -c 'umask 077; echo not-a-secret >/etc/bot-companion/client-secret'
     start_provider
-    inside sed --in-place "s|^\[idp\]|&\nbase_url = \"$provider\"|" "$settings"
+    inside sed --in-place "s|^\[idp\]|&\nbase_url = \"$provider\"|" "$configuration"
     inside systemctl enable --quiet --now bot-companion
     eventually 'the start of the service' answers
 }

@@ -32,7 +32,7 @@ class SecureService(Service):
     def __post_init__(self) -> None:
         super().__post_init__()
         chain, key = certificate(self.folder, "127.0.0.1")
-        self.settings += f'tls.cert = "{chain}"\ntls.key = "{key}"\n'
+        self.configuration += f'tls.cert = "{chain}"\ntls.key = "{key}"\n'
         self.trust = ssl.create_default_context(cafile=str(chain))
 
     def __enter__(self) -> SecureService:

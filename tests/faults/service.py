@@ -106,7 +106,7 @@ def binary() -> str:
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment without the settings that the shell may have for another service."""
+    """The environment without the configuration that the shell may have for another service."""
     return {name: value for name, value in os.environ.items() if not name.startswith("COMPANION_")}
 
 
@@ -245,12 +245,12 @@ def user_id(person: int) -> int:
 @dataclass
 class Service:
     """`serve` on a SQLite file in `data`, with limits that don't count this machine's clients. It can be started over and over on the same
-    data. `settings` are lines of TOML with whole names: `limits.connections = 10`."""
+    data. `configuration` are lines of TOML with whole names: `limits.connections = 10`."""
 
     folder: Path
     provider: Provider | None = None
     data: Path | None = None
-    settings: str = ""
+    configuration: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     # A program that starts the service, like prlimit.
     wrapper: list[str] = field(default_factory=list)
@@ -279,7 +279,7 @@ class Service:
             f'idp.base_url = "{self.provider.url if self.provider else "http://127.0.0.1:9"}"\n'
             'idp.client_id = "faults"\nidp.client_secret = "a-secret-of-nobody"\n'
             'http.allowed_origins = ["https://dashboard.example"]\nidp.redirect_uri = "https://dashboard.example/callback"\n'
-            'admin.listen = "127.0.0.1:0"\nlog.filter = "warn,bot_companion=info"\n' + ("" if self.limits else no_limits) + self.settings
+            'admin.listen = "127.0.0.1:0"\nlog.filter = "warn,bot_companion=info"\n' + ("" if self.limits else no_limits) + self.configuration
         )  # fmt: skip
 
     def command(self, *arguments: str, timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:

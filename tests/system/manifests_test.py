@@ -52,7 +52,7 @@ def expect(holds: object, what: str) -> None:
 
 
 def run(*arguments: str, environment: dict[str, str] | None = None) -> str:
-    """What the program prints. It sees none of our own settings."""
+    """What the program prints. It sees none of our own configuration."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("COMPANION_")}
     done = subprocess.run(arguments, env=clean | (environment or {}), capture_output=True, text=True, timeout=120, check=False)
     expect(done.returncode == 0, f"{' '.join(arguments)} succeeds; it says: {done.stdout}{done.stderr}")
@@ -60,7 +60,7 @@ def run(*arguments: str, environment: dict[str, str] | None = None) -> str:
 
 
 def checked(configuration: Path, environment: dict[str, str]) -> dict[str, Any]:
-    """Lets the service check a configuration, which refuses settings that don't exist. Returns all settings by name."""
+    """Lets the service check a configuration, which refuses options that don't exist. Returns all options by name."""
     ours = dict(environment)
     for name, value in environment.items():
         # The operator creates the file, and it is mounted elsewhere in the container.
@@ -92,21 +92,21 @@ def seconds(duration: str) -> float:
     return int(number) * {"ms": 0.001, "s": 1, "m": 60}[unit]
 
 
-def check_grace(grace: float, settings: dict[str, Any], where: str) -> None:
-    needed = seconds(settings["limits.drain_delay"]) + 2 * seconds(settings["limits.drain_timeout"])
+def check_grace(grace: float, configuration: dict[str, Any], where: str) -> None:
+    needed = seconds(configuration["limits.drain_delay"]) + 2 * seconds(configuration["limits.drain_timeout"])
     expect(grace > needed, f"{where}: {grace} s are enough to stop, which may take {needed} s")
 
 
-def port(settings: dict[str, Any], name: str) -> int:
-    return int(str(settings[name]).rpartition(":")[2])
+def port(configuration: dict[str, Any], name: str) -> int:
+    return int(str(configuration[name]).rpartition(":")[2])
 
 
 def check_image() -> None:
     check_command(IMAGE["Entrypoint"] + IMAGE["Cmd"], "Dockerfile")
     check_command(IMAGE["Healthcheck"]["Test"][1:], "Dockerfile's health check")
-    settings = checked(DEPLOY / "companion-container.toml", NEEDED)
-    expect(IMAGE["ExposedPorts"] == {f"{port(settings, 'http.listen')}/tcp": {}}, "the Dockerfile exposes the port of http.listen")
-    expect(any(str(settings["store.url"]).startswith(f"sqlite:{place}/") for place in IMAGE["Volumes"]), "the image's data is on its volume")
+    configuration = checked(DEPLOY / "companion-container.toml", NEEDED)
+    expect(IMAGE["ExposedPorts"] == {f"{port(configuration, 'http.listen')}/tcp": {}}, "the Dockerfile exposes the port of http.listen")
+    expect(any(str(configuration["store.url"]).startswith(f"sqlite:{place}/") for place in IMAGE["Volumes"]), "the image's data is on its volume")
 
 
 def check_compose(name: str) -> None:
@@ -129,16 +129,16 @@ def check_compose(name: str) -> None:
         if "bot-companion" in entry["image"]:
             ours += 1
             expect((DEPLOY / entry["build"]["context"] / entry["build"]["dockerfile"]).is_file(), f"{where}: the Dockerfile exists")
-            settings = checked(mounted.get("/etc/bot-companion/companion.toml", DEPLOY / "companion-container.toml"), environment)
-            check_grace(seconds(entry["stop_grace_period"]), settings, where)
-            expect(all(number == port(settings, "http.listen") for number in published), f"{where}: the published port is http.listen's")
+            configuration = checked(mounted.get("/etc/bot-companion/companion.toml", DEPLOY / "companion-container.toml"), environment)
+            check_grace(seconds(entry["stop_grace_period"]), configuration, where)
+            expect(all(number == port(configuration, "http.listen") for number in published), f"{where}: the published port is http.listen's")
             expect(all(f"{number}/tcp" in IMAGE["ExposedPorts"] for number in published), f"{where}: the published port is the image's")
             check_command(entry.get("entrypoint", IMAGE["Entrypoint"]) + entry.get("command", IMAGE["Cmd"]), where)
             expect(entry.get("user", IMAGE["User"]) == IMAGE["User"], f"{where}: the user is the image's, who owns the volume")
             for place in mounted:
                 expect(place in IMAGE["Volumes"] or place == "/etc/bot-companion/companion.toml", f"{where}: the image uses {place}")
             expect(entry["read_only"] and entry["cap_drop"] == ["ALL"], f"{where}: it has no more rights than it needs")
-            database = settings["store.url"]
+            database = configuration["store.url"]
             on_volume = any(str(database).startswith(f"sqlite:{place}/") for place in mounted)
             expect(on_volume or "COMPANION_STORE_URL_FILE" in environment, f"{where}: the data is on a volume, or in PostgreSQL")
             if "healthcheck" in entry:
@@ -183,14 +183,14 @@ def check_kubernetes() -> None:
             expect(secret == kinds["Secret"]["metadata"]["name"] and Path(value).name in kinds["Secret"]["stringData"], f"{name} is in the Secret")
 
     # Checked by the service itself.
-    configuration = FOLDER / "companion.toml"
-    configuration.write_text(kinds["ConfigMap"]["data"]["companion.toml"])
-    settings = checked(configuration, environment)
+    file = FOLDER / "companion.toml"
+    file.write_text(kinds["ConfigMap"]["data"]["companion.toml"])
+    configuration = checked(file, environment)
     check_command(container.get("command", IMAGE["Entrypoint"]) + container.get("args", IMAGE["Cmd"]), "kubernetes.yaml")
-    check_grace(pod["spec"]["terminationGracePeriodSeconds"], settings, "kubernetes.yaml")
+    check_grace(pod["spec"]["terminationGracePeriodSeconds"], configuration, "kubernetes.yaml")
     ports = {entry["name"]: entry["containerPort"] for entry in container["ports"]}
     expect(f"{ports['http']}/tcp" in IMAGE["ExposedPorts"], "the port is the image's")
-    expect(ports == {"http": port(settings, "http.listen"), "admin": port(settings, "admin.listen")}, "the ports are those of the settings")
+    expect(ports == {"http": port(configuration, "http.listen"), "admin": port(configuration, "admin.listen")}, "the ports are those of the configuration")
     expect([entry["targetPort"] for entry in kinds["Service"]["spec"]["ports"]] == ["http"], "the admin listener is in no Service")
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
         asked = container[probe]["httpGet"]
@@ -217,7 +217,7 @@ def main() -> None:
     for path in sorted(DEPLOY.glob("compose*.yaml")):
         check_compose(path.name)
     check_kubernetes()
-    print("manifests: every setting, command, port and probe exists; the schemas of Kubernetes", " and ".join(KUBERNETES), "accept the manifest")
+    print("manifests: every option, command, port and probe exists; the schemas of Kubernetes", " and ".join(KUBERNETES), "accept the manifest")
 
 
 try:

@@ -52,13 +52,13 @@ class Server:
     async def initialise(self) -> None:
         await self.call("initdb", "-D", str(self.data), "-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
         # The snippet that operators are given.
-        settings = (REPOSITORY / "deploy" / "postgresql.conf").read_text()
+        configuration = (REPOSITORY / "deploy" / "postgresql.conf").read_text()
         with (self.data / "postgresql.conf").open("a") as file:
-            file.write(settings)
+            file.write(configuration)
         (self.data / "pg_hba.conf").write_text("local all all trust\nlocal replication all trust\nhost all all 127.0.0.0/8 trust\n")
 
     async def copy(self, primary: Server) -> None:
-        """Becomes a copy of the primary that has the primary's settings, but not those of its turn as a primary."""
+        """Becomes a copy of the primary that has the primary's configuration, but not that of its turn as a primary."""
         shutil.rmtree(self.data, ignore_errors=True)
         source = ["-h", str(primary.folder), "-U", USER]
         await self.call("pg_basebackup", *source, "-D", str(self.data), "-X", "stream", "-c", "fast", "--no-sync")
@@ -69,7 +69,7 @@ class Server:
             os.chown(self.data / "standby.signal", account.pw_uid, account.pw_gid)
 
     async def start(self, follows: Server | None = None) -> None:
-        settings = {
+        configuration = {
             "listen_addresses": self.address,
             "port": str(PORT),
             "unix_socket_directories": str(self.folder),
@@ -79,8 +79,8 @@ class Server:
             "fsync": "off",
         }
         if follows is not None:
-            settings["primary_conninfo"] = f"host={follows.folder} user={USER} application_name={self.name}"
-        arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+            configuration["primary_conninfo"] = f"host={follows.folder} user={USER} application_name={self.name}"
+        arguments = [part for name, value in configuration.items() for part in ("-c", f"{name}={value}")]
         with self.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 str(self.bin / "postgres"), "-D", str(self.data), *arguments, stdin=asyncio.subprocess.DEVNULL,

@@ -58,13 +58,13 @@ class Prometheus:
         self.folder.mkdir()
         rules = (FILES / "alerts.yml").read_text()
         (self.folder / "alerts.yml").write_text(hurried(rules, silence))
-        settings = (FILES / "prometheus.yml").read_text()
+        configuration = (FILES / "prometheus.yml").read_text()
         # A scrape may take 2 s if the store does not answer.
-        settings = settings.replace("scrape_interval: 15s", "scrape_interval: 3s").replace("evaluation_interval: 15s", "evaluation_interval: 1s")
-        settings = settings.replace('["127.0.0.1:9464"]', json.dumps(targets))
+        configuration = configuration.replace("scrape_interval: 15s", "scrape_interval: 3s").replace("evaluation_interval: 15s", "evaluation_interval: 1s")
+        configuration = configuration.replace('["127.0.0.1:9464"]', json.dumps(targets))
         # There is nobody to tell.
-        settings = re.sub(r"^alerting:\n(?: .*\n)+", "", settings, flags=re.MULTILINE)
-        (self.folder / "prometheus.yml").write_text(settings)
+        configuration = re.sub(r"^alerting:\n(?: .*\n)+", "", configuration, flags=re.MULTILINE)
+        (self.folder / "prometheus.yml").write_text(configuration)
         # The address is this test's own, so nobody else takes the port.
         with socket.socket() as probe:
             probe.bind((self.address, 0))

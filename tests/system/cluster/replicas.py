@@ -159,7 +159,7 @@ class Balancer:
         await end(self.process, signal.SIGTERM)
 
 
-def service_settings(folder: Path, provider: str, store: str, wait: float) -> dict[str, str]:
+def service_configuration(folder: Path, provider: str, store: str, wait: float) -> dict[str, str]:
     """What a replica is told beside `deploy/companion.toml`: secrets by files, as there, and what only a test needs."""
     secrets = {"STORE_URL": store, "IDP_CLIENT_SECRET": "a-secret-of-nobody", "SECRETS_KEYS": f"one:{'A' * 43}="}
     environment = clean_environment()

@@ -17,7 +17,7 @@ from aiohttp.abc import AbstractResolver
 from .certificate import Certificate
 from .faults import Network
 from .testbed import SLOWEST, Failed, Testbed, last_lines, output
-from .replicas import REPLICAS, Balancer, Replica, service_settings
+from .replicas import REPLICAS, Balancer, Replica, service_configuration
 from .postgres import PORT, USER, Pair
 from .provider import Provider
 
@@ -40,11 +40,11 @@ class Proxy(Protocol):
 
 
 class Site:
-    """`settings` are variables that every replica gets beside the usual ones; a certificate is the balancer's."""
+    """`configuration` are variables that every replica gets beside the usual ones; a certificate is the balancer's."""
 
-    def __init__(self, testbed: Testbed, settings: dict[str, str] | None = None, certificate: Certificate | None = None) -> None:
-        self.testbed, self.settings = testbed, settings or {}
-        self.base_path = self.settings.get("COMPANION_HTTP_BASE_PATH", "")
+    def __init__(self, testbed: Testbed, configuration: dict[str, str] | None = None, certificate: Certificate | None = None) -> None:
+        self.testbed, self.configuration = testbed, configuration or {}
+        self.base_path = self.configuration.get("COMPANION_HTTP_BASE_PATH", "")
         # The CA that clients trust.
         self.trust: ssl.SSLContext | bool = certificate.trust() if certificate else True
         # Name resolution for clients; a test may replace it.
@@ -100,7 +100,7 @@ class Site:
     def tell(self, replica: Replica, store: str) -> None:
         folder = self.testbed.folder / f"replica-{replica.number}"
         folder.mkdir(exist_ok=True)
-        replica.environment = service_settings(folder, self.provider.url, store, self.testbed.scaled(STORE_WAIT)) | self.settings
+        replica.environment = service_configuration(folder, self.provider.url, store, self.testbed.scaled(STORE_WAIT)) | self.configuration
 
     def connect_directly(self) -> None:
         """From their next start on, the replicas connect to both servers themselves."""

@@ -26,7 +26,7 @@ from .certificate import Certificate
 from .postgres import PORT, USER, Server
 from .prometheus import FILES, Prometheus, promtool
 from .provider import Provider
-from .replicas import BINARY, Replica, service_settings
+from .replicas import BINARY, Replica, service_configuration
 from .strangers import Strangers
 from .testbed import REPOSITORY, Failed, Testbed, last_lines, output, run
 
@@ -113,7 +113,7 @@ class Watched(Replica):
         # The address is this test's own, so the port is free.
         self.admin = f"{self.address}:9464"
         self.keys = self.folder / "secrets-keys"
-        self.environment = service_settings(self.folder, provider, store, 2.0) | {"COMPANION_ADMIN_LISTEN": self.admin}
+        self.environment = service_configuration(self.folder, provider, store, 2.0) | {"COMPANION_ADMIN_LISTEN": self.admin}
 
     async def make_certificate(self, days: int) -> Certificate:
         folder = Path(tempfile.mkdtemp(dir=self.folder))

@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 from .acme import DIRECT, Authority, executable
-from .replicas import Replica, service_settings
+from .replicas import Replica, service_configuration
 from .testbed import PATIENCE, REPOSITORY, SLOWEST, Failed, Testbed, eventually, last_lines, output, run
 
 RENEWALS = 2
@@ -147,7 +147,7 @@ async def program() -> None:
     try:
         await authority.start()
         await certbot.obtain()
-        replica.environment = settings(testbed.folder, certbot.served)
+        replica.environment = configuration(testbed.folder, certbot.served)
         await replica.start()
         visitors = Visitors(replica, ssl.create_default_context(cadata=authority.roots))
         visitors.start()
@@ -164,10 +164,10 @@ async def program() -> None:
     print(f"{time.monotonic() - began:.0f} s in all", flush=True)
 
 
-def settings(folder: Path, served: Path) -> dict[str, str]:
+def configuration(folder: Path, served: Path) -> dict[str, str]:
     """What the service is told: the files that the hook writes, and clients who may ask as often as they like."""
     nobody = "http://127.0.0.1:9/api"
-    return service_settings(folder, nobody, f"sqlite:{folder / 'data.db'}", SLOWEST) | {
+    return service_configuration(folder, nobody, f"sqlite:{folder / 'data.db'}", SLOWEST) | {
         "COMPANION_TLS_CERT": str(served / "chain.pem"),
         "COMPANION_TLS_KEY": str(served / "key.pem"),
         "COMPANION_LIMITS_EXEMPT": "127.0.0.0/8",

@@ -32,7 +32,7 @@ from .unavailable import pretended, refusals, without_the_database
 ORIGIN = "https://dashboard.example"
 # Rate limits that a test can reach. They count per replica.
 BURST = 20
-SETTINGS = {"COMPANION_HTTP_BASE_PATH": "/api", "COMPANION_LIMITS_REQUESTS_PER_SECOND": "1", "COMPANION_LIMITS_REQUESTS_BURST": str(BURST)}
+CONFIGURATION = {"COMPANION_HTTP_BASE_PATH": "/api", "COMPANION_LIMITS_REQUESTS_PER_SECOND": "1", "COMPANION_LIMITS_REQUESTS_BURST": str(BURST)}
 # A live stream on which nothing happens has a comment every 15 s. When it is this old, in seconds, it has outlived every timeout of the
 # proxies that is not for streams; the longest is 40 s.
 OUTLIVED = 45
@@ -253,7 +253,7 @@ async def program() -> None:
     testbed.strict = False
     try:
         certificate = await Certificate.make(testbed.folder, [testbed.address(100), testbed.address(101)])
-        site = Site(testbed, SETTINGS, certificate)
+        site = Site(testbed, CONFIGURATION, certificate)
         nginx = Nginx(testbed, site.base_path, certificate)
         authority = Authority(testbed)
         caddy = Caddy(testbed, site.base_path, authority)

@@ -146,5 +146,5 @@ def run(program: Callable[[], Coroutine[Any, Any, None]]) -> int:
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment without the settings that the shell may have for another service."""
+    """The environment without the configuration that the shell may have for another service."""
     return {name: value for name, value in os.environ.items() if not name.startswith("COMPANION_")}
