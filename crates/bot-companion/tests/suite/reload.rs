@@ -327,7 +327,7 @@ async fn a_hangup_applies_limits_origins_and_log_filter_and_a_wrong_file_nothing
     let names = "http.allowed_origins, limits.exempt, limits.requests_burst, limits.requests_per_second, log.filter";
     assert!(line.contains(names) && !line.contains("base_path"), "{line}");
     let restart = log.lines().find(|line| line.contains("need a restart")).unwrap();
-    assert!(restart.contains("configuration=http.base_path"), "{restart}");
+    assert!(restart.contains("options=http.base_path"), "{restart}");
     eventually("debug lines", async || service.logged().contains("DEBUG")).await;
 
     change(&config, "limits.requests_per_second = 1\n", "limits.requests_per_second = 0\n");
@@ -401,7 +401,7 @@ async fn an_emptied_file_is_told_and_never_locks_out_all_pages() {
     service.reload(WRONG).await;
     assert!(service.logged().contains("http.allowed_origins"), "{}", service.logged());
     std::fs::write(&config, &origins).unwrap();
-    let told = "reload: these configuration are no longer set, so their defaults apply configuration=feed.requests_per_second, limits.live";
+    let told = "reload: these options are no longer set, so their defaults apply options=feed.requests_per_second, limits.live";
     service.reload(told).await;
     assert!(!service.has_ended());
 }
