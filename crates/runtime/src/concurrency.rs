@@ -85,6 +85,7 @@ impl Drop for Permit {
 mod tests {
     use super::*;
 
+    #[expect(clippy::unnecessary_wraps, reason = "as the limit takes it")]
     fn client(number: u8) -> Option<ClientKey> {
         Some(ClientKey::of([192, 0, 2, number].into()))
     }
