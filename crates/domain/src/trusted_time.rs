@@ -119,8 +119,8 @@ mod tests {
     /// then, and whether anything may be deleted.
     type Check = (u64, i64, Option<ClockEvent>, i64, bool);
 
-    fn stepped(seconds: i64) -> Option<ClockEvent> {
-        Some(Stepped(seconds * 1_000))
+    fn stepped(seconds: i64) -> ClockEvent {
+        Stepped(seconds * 1_000)
     }
 
     fn play(case: &str, start: fn(Time, Duration) -> TrustedTime, checks: &[Check]) {
@@ -149,7 +149,7 @@ mod tests {
                 TrustedTime::settled,
                 &[
                     (5, 0, None, 0, true),
-                    (5, set, stepped(set), 0, false),
+                    (5, set, Some(stepped(set)), 0, false),
                     (5, set, None, 0, false),
                     (294, set, None, 0, false),
                     (1, set, Some(Believed), set, true),
@@ -160,7 +160,7 @@ mod tests {
                 "set back",
                 TrustedTime::settled,
                 &[
-                    (5, set, stepped(set), 0, false),
+                    (5, set, Some(stepped(set)), 0, false),
                     (200, set, None, 0, false),
                     (5, 0, Some(Returned), 0, false),
                     (299, 0, None, 0, false),
@@ -171,9 +171,9 @@ mod tests {
                 "set again",
                 TrustedTime::settled,
                 &[
-                    (5, set, stepped(set), 0, false),
+                    (5, set, Some(stepped(set)), 0, false),
                     (200, set, None, 0, false),
-                    (5, 2 * set, stepped(set), 0, false),
+                    (5, 2 * set, Some(stepped(set)), 0, false),
                     (299, 2 * set, None, 0, false),
                     (1, 2 * set, Some(Believed), 2 * set, true),
                 ],
@@ -183,7 +183,7 @@ mod tests {
                 TrustedTime::at_start,
                 &[
                     (200, 0, None, 0, false),
-                    (5, set, stepped(set), 0, false),
+                    (5, set, Some(stepped(set)), 0, false),
                     (299, set, None, 0, false),
                     (1, set, Some(Believed), set, true),
                 ],

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use domain::audit::{AuditEntry, AuditKind, StrangerBudget, network_of};
-use domain::{Snowflake, Time, retention};
+use domain::{Snowflake, Time};
 use parking_lot::Mutex;
 use runtime::clock::Clock;
 use store::{AuditBounds, Store};
@@ -157,14 +157,14 @@ impl Audit {
         let count = (entries.len() as u64).saturating_sub(u64::from(lost > 0));
         let is_due = {
             let (ticks, state) = (self.clock.ticks(), self.state.lock());
-            state.untrimmed + count >= (retention::AUDIT_ROWS / TRIM_PARTS).max(1)
+            state.untrimmed + count >= (self.config.rows / TRIM_PARTS).max(1)
                 || state.trimmed.is_none_or(|trimmed| ticks.saturating_sub(trimmed) >= TRIM_EVERY)
         };
         if entries.is_empty() && !is_due {
             return;
         }
         let bounds =
-            is_due.then(|| AuditBounds { rows: retention::AUDIT_ROWS, before: self.oldest(), now: self.clock.now() });
+            is_due.then(|| AuditBounds { rows: self.config.rows, before: self.oldest(), now: self.clock.now() });
         match self.store.write_audit(entries, bounds).await {
             Ok(()) => {
                 let mut state = self.state.lock();

@@ -122,7 +122,7 @@ async fn strangers_fill_no_audit() {
 #[tokio::test]
 async fn what_strangers_and_users_cause_removes_no_row_of_the_operators() {
     // Commands use the system's clock, which is behind the test's.
-    let app = TestApp::builder().set("[audit]\nrows = 20\nkeep = \"3650d\"").start().await;
+    let app = TestApp::builder().set("[audit]\nkeep = \"3650d\"").adjust(|config| config.audit.rows = 20).start().await;
     let blocked = "80351110224678912";
     said(&app, &["users", "block", blocked]).await;
     said(&app, &["key", "create", "--label", "bot"]).await;
@@ -142,7 +142,7 @@ async fn what_strangers_and_users_cause_removes_no_row_of_the_operators() {
 
 #[tokio::test]
 async fn the_audit_keeps_so_many_rows_for_so_long_and_can_be_off() {
-    let app = TestApp::builder().set("[audit]\nrows = 12\nkeep = \"1h\"").start().await;
+    let app = TestApp::builder().set("[audit]\nkeep = \"1h\"").adjust(|config| config.audit.rows = 12).start().await;
     for _ in 0..5 {
         app.user("owner").await;
     }

@@ -7,7 +7,7 @@ use reqwest::Method;
 use sandbox::people::MEMBER;
 
 use crate::harness::{
-    Answer, ORIGIN, TestApp, Wire, feedback, guild, listed, request, subscription, team, team_member,
+    Answer, ORIGIN, TestApp, Wire, eventually, feedback, guild, listed, request, subscription, team, team_member,
 };
 
 /// A service with one entry of everything, all answers cached, and a session's token.
@@ -24,6 +24,7 @@ async fn warm() -> (TestApp, String) {
     ])
     .await;
     let member = app.user("member").await;
+    eventually("the feedback is cached", async || app.app.views.feedback.cached(1).is_some()).await;
     for path in ["/", "/team", "/feedback", "/stats", "/guilds"] {
         assert_eq!(member.get(path).await.status, 200);
         assert_eq!(member.call(Method::GET, path).header("Accept-Encoding", "gzip").send().await.status, 200);

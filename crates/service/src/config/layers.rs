@@ -26,7 +26,7 @@ pub(super) const SECRETS: [&str; 3] = ["idp.client_secret", "secrets.keys", "sto
 pub(super) struct Layers {
     given: BTreeMap<String, Vec<GivenValue>>,
     problems: Vec<ConfigProblem>,
-    layers: usize,
+    count: usize,
     secret_files: Vec<SecretFile>,
 }
 
@@ -92,8 +92,8 @@ impl Layers {
     }
 
     fn read(&mut self, layer: &Layer, defaults: bool) {
-        let order = self.layers;
-        self.layers += 1;
+        let order = self.count;
+        self.count += 1;
         let location = |span: Range<usize>| {
             let (line, _) = position(&layer.text, span.start);
             let text = if defaults { String::new() } else { format!("{}:{line}", layer.name) };

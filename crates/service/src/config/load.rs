@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use domain::SessionLimits;
+use domain::{SessionLimits, retention};
 
 use super::layers::Layers;
 use super::{
@@ -213,7 +213,10 @@ fn build(layers: &mut Layers) -> Option<Config> {
             requests_per_second: s.number("feed.requests_per_second", 0..=MILLION)?,
             refused_keys_per_minute: s.number("feed.refused_keys_per_minute", 0..=MILLION)?,
         },
-        audit: AuditConfig { keep: s.duration("audit.keep", Duration::ZERO..=3_650 * DAY)? },
+        audit: AuditConfig {
+            rows: retention::AUDIT_ROWS,
+            keep: s.duration("audit.keep", Duration::ZERO..=3_650 * DAY)?,
+        },
         log: LogConfig {
             filter: s.text("log.filter", log_filter::log_filter)?,
             format: s.text("log.format", value::log_format)?,

@@ -75,6 +75,8 @@ pub struct Config {
 /// How much of the audit is kept.
 #[derive(Clone, Copy, Debug)]
 pub struct AuditConfig {
+    /// How many rows are kept. Not an option.
+    pub rows: u64,
     /// `audit.keep`: zero for no audit.
     pub keep: Duration,
 }

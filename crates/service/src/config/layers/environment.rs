@@ -22,8 +22,8 @@ impl Layers {
             .filter(|(name, _)| !NOT_OPTIONS.contains(&name.as_str()))
             .collect();
         ours.sort();
-        let order = self.layers;
-        self.layers += 1;
+        let order = self.count;
+        self.count += 1;
         for (index, (name, value)) in ours.iter().enumerate() {
             let location = SourceLocation { order: (order, index), text: name.escape_debug().to_string() };
             let direct = name.strip_suffix("_FILE").filter(|name| is_secret_variable(name));
