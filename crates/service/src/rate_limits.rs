@@ -52,6 +52,12 @@ impl RateLimits {
         self.take(&self.requests, client, now)
     }
 
+    /// Whether another request may come now; if not, when.
+    pub fn check_request(&self, client: IpAddr, now: Duration) -> Result<(), Duration> {
+        let Some(client) = self.client_key(client) else { return Ok(()) };
+        self.requests.look(self.requests.key(&client), client.allowance(), now)
+    }
+
     /// Counts a request with a bot key. If it is one too many, returns when the next one may come.
     pub fn feed(&self, key: &TokenHash) -> Result<(), Duration> {
         self.feed.take(self.feed.key(key), 1, self.clock.ticks())

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use api::error::ErrorCode;
+use axum::body::Body;
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt as _;
@@ -17,7 +18,6 @@ use super::context::RequestContext;
 use super::error::ApiError;
 use super::hot_request::HotRequest;
 use super::hot_response::HotResponse;
-use super::respond::Body;
 use crate::app::App;
 use crate::config::AccessLog;
 use crate::floods::FloodKind;
@@ -84,11 +84,11 @@ impl AccessRecord {
             return response;
         }
         response.map(|body| {
-            Body::Right(axum::body::Body::new(body.map_frame(move |frame| {
+            Body::new(body.map_frame(move |frame| {
                 // Moves the whole record into the closure: it is written when the closure is dropped.
                 self.count(&frame);
                 frame
-            })))
+            }))
         })
     }
 }

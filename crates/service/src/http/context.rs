@@ -10,7 +10,6 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use super::zone::Zone;
 use crate::app::App;
 use crate::audit::AuditOrigin;
-use crate::floods::FloodKind;
 
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -46,6 +45,8 @@ pub(crate) struct RequestContext {
     pub(super) secure: bool,
     /// Whether it comes from a trusted proxy.
     pub(super) from_proxy: bool,
+    /// Whether it says that a proxy has sent it on.
+    pub(super) is_forwarded: bool,
 }
 
 /// Up to 64 letters, digits, `_` and `-`.
@@ -129,7 +130,7 @@ impl RequestContext {
         let client =
             if from_proxy { client(forwarded_for, peer.address, trusted) } else { peer.address.to_canonical() };
         let (time, ticks) = app.clock.read();
-        let context = Self {
+        Self {
             id: given.unwrap_or_else(|| RequestId::made(app.random.number())),
             zone,
             route: saturating::to_u32(route),
@@ -141,11 +142,8 @@ impl RequestContext {
             time,
             secure: peer.secure,
             from_proxy,
-        };
-        if !from_proxy && is_forwarded {
-            app.floods.note(FloodKind::ForwardedFor, client, context.id(), context.ticks);
+            is_forwarded,
         }
-        context
     }
 
     pub(super) fn id(&self) -> &str {

@@ -8,7 +8,7 @@ use super::context::RequestContext;
 use super::error::ApiError;
 use super::hot_request::HotRequest;
 use super::hot_response::HotBody;
-use super::zone::{Zone, Zones};
+use super::zone::{RateLimitedBy, Zone, Zones};
 use super::{auth, extract, guilds, readiness, stats, status, team};
 use crate::app::App;
 
@@ -67,12 +67,16 @@ impl HotRoutes {
     }
 }
 
-/// Why the request is refused, if that takes no work to tell.
+/// Why a request whose response is not cached is refused, if that takes no work to tell. Nothing is counted.
 pub(super) fn try_refuse(app: &App, route: &HotRoute, context: &RequestContext) -> Option<ApiError> {
-    match (context.rate_limit, route.path) {
-        (Err(wait), _) => Some(ApiError::limited(LimitName::Requests, wait)),
-        (Ok(()), HotPath::SignIn) => auth::try_refuse(app, context.client),
-        (Ok(()), _) => None,
+    if route.zone.rate_limit == RateLimitedBy::ClientAddress
+        && let Err(wait) = app.rate_limits.check_request(context.client, context.ticks)
+    {
+        return Some(ApiError::limited(LimitName::Requests, wait));
+    }
+    match route.path {
+        HotPath::SignIn => auth::try_refuse(app, context.client),
+        _ => None,
     }
 }
 

@@ -1,8 +1,7 @@
 //! A request as the fast path sees it: its path and the few headers that a cached response may depend on. It is built from the
-//! bytes of an HTTP/1.1 request, or from a request that hyper parsed.
+//! bytes of an HTTP/1.1 request.
 
-use http::{Method, Request, Version};
-use hyper::body::Body;
+use http::Method;
 
 use super::bounds::HeaderSize;
 use super::extract::TOKEN_NAME;
@@ -15,8 +14,6 @@ pub(crate) struct HotRequest<'a> {
     pub(super) method: Method,
     /// As sent, without a query.
     pub(super) path: &'a str,
-    /// Whether it must name its host.
-    pub(super) needs_host: bool,
     pub(super) headers: HotHeaders<'a>,
 }
 
@@ -65,23 +62,9 @@ impl<'a> HotRequest<'a> {
         };
         match headers {
             // Whether a query is well-formed is left to hyper.
-            Some(headers) if !target.contains('?') => Ok(Self { method, path: target, needs_host: true, headers }),
+            Some(headers) if !target.contains('?') => Ok(Self { method, path: target, headers }),
             _ => Err(NotHot::Whole),
         }
-    }
-
-    /// The same for a request that hyper parsed; `None` if the fast path cannot answer it.
-    pub(super) fn of<B: Body>(request: &'a Request<B>) -> Option<Self> {
-        if !matches!(*request.method(), Method::GET | Method::HEAD | Method::POST) || !request.body().is_end_stream() {
-            return None;
-        }
-        let lines = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-        Some(Self {
-            method: request.method().clone(),
-            path: request.uri().path(),
-            needs_host: request.version() == Version::HTTP_11,
-            headers: HotHeaders::read(lines).0?,
-        })
     }
 }
 

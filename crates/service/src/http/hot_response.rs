@@ -1,9 +1,7 @@
-//! A cached response of the fast path: finished bytes with the few headers that differ. It is written as HTTP/1.1, or passed to
-//! hyper.
+//! A cached response of the fast path: finished bytes with the few headers that differ. It is written as HTTP/1.1.
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Response, StatusCode};
-use http_body_util::Full;
+use http::{HeaderValue, StatusCode};
 
 use super::context::RequestId;
 use super::cors::Cors;
@@ -124,27 +122,6 @@ impl HotResponse<'_> {
         }
         out.extend_from_slice(&self.body.bytes[..follows]);
         Bytes::new()
-    }
-
-    /// The same response for hyper.
-    pub(super) fn into_response(self) -> Response<Full<Bytes>> {
-        let mut response = Response::new(Full::default());
-        *response.status_mut() = self.status();
-        let headers = response.headers_mut();
-        self.each_header(|name, value| {
-            let value = match value {
-                Text::Fixed(text) => HeaderValue::from_static(text),
-                Text::Shared(value) => value.clone(),
-                // It arrived as the value of a header.
-                Text::Bytes(bytes) => HeaderValue::from_bytes(bytes).unwrap_or(HeaderValue::from_static("")),
-                Text::Number(number) => HeaderValue::from(number),
-            };
-            headers.insert(HeaderName::from_static(name.trim_end_matches(": ")), value);
-        });
-        if self.sent_bytes() > 0 {
-            *response.body_mut() = self.body.bytes.into();
-        }
-        response
     }
 
     /// Names include the `: ` that follows them, which saves a write per header.

@@ -38,11 +38,9 @@ mod team;
 mod zone;
 
 pub use context::Peer;
-pub(crate) use context::RequestContext;
 pub(crate) use extract::bot_key;
 pub(crate) use hot_request::{HotRequest, NotHot};
 #[cfg(test)]
 pub(crate) use openapi::describe;
 pub use openapi::document;
 pub use pipeline::HttpService;
-pub use respond::Body;

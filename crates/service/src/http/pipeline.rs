@@ -9,12 +9,12 @@ use std::time::Duration;
 use api::envelope::Nothing;
 use api::error::ErrorCode;
 use axum::Router;
+use axum::body::Body;
 use axum::response::IntoResponse;
 use bytes::Bytes;
 use domain::Time;
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header};
-use http_body_util::Either;
 use hyper::body::Body as _;
 use telemetry::metrics::{GaugeGuard, LimitName, RequestMetrics};
 use telemetry::request_id::{self, RequestScope};
@@ -30,7 +30,7 @@ use super::error::{ApiError, OVERLOAD_RETRY};
 use super::fast_path::HotRoutes;
 use super::framing::TrackedBody;
 use super::measure::MeasuredRequest;
-use super::respond::{Body, Success};
+use super::respond::Success;
 use super::zone::{Deadline, ErrorFormat, PermitPool, RequestBody, Zone, Zones};
 use super::{bounds, date, framing, pages};
 use crate::app::App;
@@ -136,7 +136,6 @@ impl HttpService {
         if method == Method::HEAD {
             response = without_body(response);
         }
-        let mut response = response.map(Either::Right);
         self.add_headers(&mut response, &headers, &context, self.app.clock.now());
         measured.end(response.status());
         match record {

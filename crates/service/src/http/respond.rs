@@ -4,13 +4,10 @@ use api::envelope;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::{HeaderValue, header};
-use http_body_util::{Either, Full};
+use http_body_util::Full;
 use serde::Serialize;
 
 use super::encoding::EncodedBody;
-
-/// A response's body: cached bytes, or the router's.
-pub type Body = Either<Full<Bytes>, axum::body::Body>;
 
 /// A success with this data.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Serves one connection: the handshake, then HTTP/1.1 or HTTP/2, each request answered by [`HttpService`].
 
 use std::convert::Infallible;
-use std::future::{poll_fn, ready};
+use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::body::Body;
 use domain::saturating;
-use futures_util::future::Either;
 use http::{HeaderValue, Request, Response, Version, header};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
@@ -27,7 +27,7 @@ use super::state::{ConnectionState, Phase, RequestGuard, StreamGuard};
 use super::stream::ClientStream;
 use super::tls::CertifiedAcceptor;
 use super::unread::{UnreadResponses, WatchedBody};
-use crate::http::{Body, HttpService, Peer};
+use crate::http::{HttpService, Peer};
 
 /// hyper's own limits, above ours: between the two there is a proper error, beyond them a bare 431.
 const PARSER_BYTES: usize = 64 * 1024;
@@ -140,8 +140,7 @@ impl ConnectionServer {
         log_end(serve_until_drained(pin!(connection), state, stop).await);
     }
 
-    /// Answers requests: immediately if the response is cached, otherwise through a boxed future. hyper moves each request's future
-    /// into place, and the router's is too large to move for a response that is already there.
+    /// Answers requests through the router. hyper moves each request's future into place, and the router's is too large for that.
     fn service<B, F>(
         self: &Arc<Self>,
         peer: Peer,
@@ -157,35 +156,26 @@ impl ConnectionServer {
         service_fn(move |request: Request<Incoming>| {
             // HTTP/2 has no `Connection` header; its clients are told when the drain begins.
             let is_http1 = request.version() < Version::HTTP_2;
-            let handed_over = if is_http1 { state.take_handed_over() } else { None };
-            match handed_over.map_or_else(|| server.service.try_cached(&request, peer), Err) {
-                Ok((mut response, ticks)) => {
-                    state.note_answered(ticks);
-                    close_if_stopping(&mut response, is_http1 && server.service.app().is_shutting_down());
-                    Either::Left(ready(Ok(finish(response, None))))
-                }
-                Err(context) => {
-                    let guard = RequestGuard::new(&state, !request.body().is_end_stream());
-                    let service = server.service.clone();
-                    let finish = finish.clone();
-                    let unread = unread.clone();
-                    let state = Arc::clone(&state);
-                    Either::Right(Box::pin(async move {
-                        let app = Arc::clone(service.app());
-                        let permit = match unread {
-                            Some(unread) => unread.permit().await,
-                            None => None,
-                        };
-                        let mut response = service.call(request, *context, || guard.start_work()).await;
-                        response = track_stream(response, &state);
-                        close_if_stopping(&mut response, is_http1 && app.is_shutting_down());
-                        let response = finish(response, permit);
-                        // Only now, so that the request counts until its response does.
-                        drop(guard);
-                        Ok(response)
-                    }))
-                }
-            }
+            let context = server.service.arrive(&request, peer);
+            let guard = RequestGuard::new(&state, !request.body().is_end_stream());
+            let service = server.service.clone();
+            let finish = finish.clone();
+            let unread = unread.clone();
+            let state = Arc::clone(&state);
+            Box::pin(async move {
+                let app = Arc::clone(service.app());
+                let permit = match unread {
+                    Some(unread) => unread.permit().await,
+                    None => None,
+                };
+                let mut response = service.call(request, *context, || guard.start_work()).await;
+                response = track_stream(response, &state);
+                close_if_stopping(&mut response, is_http1 && app.is_shutting_down());
+                let response = finish(response, permit);
+                // Only now, so that the request counts until its response does.
+                drop(guard);
+                Ok(response)
+            })
         })
     }
 }
@@ -197,10 +187,10 @@ fn track_stream(response: Response<Body>, state: &Arc<ConnectionState>) -> Respo
     }
     let guard = StreamGuard::new(state);
     response.map(|body| {
-        Body::Right(axum::body::Body::new(body.map_frame(move |frame| {
+        Body::new(body.map_frame(move |frame| {
             let _ = &guard;
             frame
-        })))
+        }))
     })
 }
 

@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use axum::body::Body;
 use bytes::buf::Chain;
 use bytes::{Buf, Bytes};
 use http::Response;
@@ -16,7 +17,7 @@ use hyper::body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::state::ConnectionState;
-use crate::http::{Body, HotRequest, HttpService, NotHot, Peer, RequestContext};
+use crate::http::{HotRequest, HttpService, NotHot, Peer};
 
 thread_local! {
     /// A buffer to build responses in.
@@ -58,30 +59,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HotStream<S> {
         let request = match HotRequest::parse(received) {
             // While the service stops, hyper tells clients to close.
             Ok(request) if !self.service.app().is_shutting_down() => request,
-            Ok(_) | Err(NotHot::Whole) => return Ok(self.hand_over(None)),
+            Ok(_) | Err(NotHot::Whole) => return Ok(self.hand_over()),
             Err(NotHot::Other) => {
                 self.turn = Turn::HyperForGood;
                 return Ok(false);
             }
         };
-        match self.service.try_hot(&request, self.peer) {
-            Ok((response, ticks)) => {
-                self.state.note_answered(ticks);
-                SCRATCH.with_borrow_mut(|scratch| {
-                    // First rather than last: after a panic, the next client must not get this response.
-                    scratch.clear();
-                    let rest = response.write(scratch);
-                    self.send(scratch, rest, context)
-                })?;
-                Ok(true)
-            }
-            Err(made) => Ok(self.hand_over(made)),
-        }
+        let Some((response, ticks)) = self.service.try_hot(&request, self.peer) else { return Ok(self.hand_over()) };
+        self.state.note_answered(ticks);
+        SCRATCH.with_borrow_mut(|scratch| {
+            // First rather than last: after a panic, the next client must not get this response.
+            scratch.clear();
+            let rest = response.write(scratch);
+            self.send(scratch, rest, context)
+        })?;
+        Ok(true)
     }
 
-    fn hand_over(&mut self, made: Option<Box<RequestContext>>) -> bool {
+    fn hand_over(&mut self) -> bool {
         self.turn = Turn::Hyper;
-        self.state.hand_over(made);
+        self.state.note_response_begin();
         false
     }
 

@@ -12,8 +12,6 @@ use runtime::client_key::ClientKey;
 use runtime::clock::Clock;
 use tokio::task::AbortHandle;
 
-use crate::http::RequestContext;
-
 /// Means that nothing is unread.
 const NEVER: u64 = u64::MAX;
 
@@ -42,8 +40,6 @@ pub(super) struct ConnectionState {
     pub(super) answered: AtomicU64,
     /// Whether hyper was given a single request and has not finished its response.
     is_responding: AtomicBool,
-    /// The context of that request, if it already exists.
-    handed_over: Mutex<Option<Box<RequestContext>>>,
     /// Whether no new request may begin.
     pub(super) draining: AtomicBool,
     pub(super) waker: AtomicWaker,
@@ -85,7 +81,6 @@ impl ConnectionState {
             streams: AtomicU32::new(0),
             answered: AtomicU64::new(0),
             is_responding: AtomicBool::new(false),
-            handed_over: Mutex::default(),
             draining: AtomicBool::new(false),
             waker: AtomicWaker::new(),
             task: Mutex::default(),
@@ -209,17 +204,9 @@ impl ConnectionState {
         self.is_draining()
     }
 
-    /// Records that hyper was given exactly one request, and its context if it already exists, so that a request counts once.
-    pub(super) fn hand_over(&self, context: Option<Box<RequestContext>>) {
+    /// Records that hyper was given exactly one request.
+    pub(super) fn note_response_begin(&self) {
         self.is_responding.store(true, Ordering::Relaxed);
-        if let Some(context) = context {
-            *self.handed_over.lock() = Some(context);
-        }
-    }
-
-    /// Takes the context of the request given to hyper.
-    pub(super) fn take_handed_over(&self) -> Option<Box<RequestContext>> {
-        self.handed_over.lock().take()
     }
 
     /// Records that hyper has the whole response to the request it was given.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
+use axum::body::Body;
 use bytes::{Buf, Bytes};
 use http::Response;
 use hyper::body::{Body as _, Frame, SizeHint};
@@ -14,9 +15,8 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::state::ConnectionState;
-use crate::http::Body;
 
-/// The most responses of a connection that may be in work or unread. Cached ones don't count: their bytes are shared.
+/// The most responses of a connection that may be in work or unread.
 const MOST: usize = 64;
 
 /// The unread responses of one connection.
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     fn response(bytes: usize) -> Response<Body> {
-        Response::new(Body::Left(Bytes::from(vec![b'x'; bytes]).into()))
+        Response::new(Body::from(vec![b'x'; bytes]))
     }
 
     #[test]

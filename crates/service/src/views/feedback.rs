@@ -28,6 +28,8 @@ pub(super) struct FeedbackEntries {
     count: u64,
     /// By slot; `None` for one that could not be read.
     rendered: Vec<Option<Bytes>>,
+    /// Whether these are all entries.
+    is_whole: bool,
 }
 
 impl FeedbackView {
@@ -40,15 +42,15 @@ impl FeedbackView {
         self.cache.with_any(|entries| entries.rendered.len()).unwrap_or(0)
     }
 
-    /// The draw for this seed, if all of its entries are cached and fresh. If not, call [`FeedbackView::get`] with the same
-    /// seed: a different draw would show uncached entries less often than others.
+    /// The draw for this seed, if all entries are cached and fresh. With some of them, those in the cache would be drawn more often
+    /// than others, because [`FeedbackView::get`] draws again.
     pub fn cached(&self, seed: u64) -> Option<Bytes> {
-        self.cache.with_fresh(|entries| entries.draw(seed))
+        self.cache.with_fresh(|entries| if entries.is_whole { entries.draw(seed) } else { None })
     }
 
     /// The draw for this seed, from the store if needed; a draw from the cached entries if the store cannot be reached.
     pub async fn get(&self, seed: u64) -> Result<Bytes> {
-        if let Some(body) = self.cached(seed) {
+        if let Some(body) = self.cache.with_fresh(|entries| entries.draw(seed)) {
             return Ok(body);
         }
         self.cache.count_miss();
@@ -93,7 +95,8 @@ impl FeedbackEntries {
             rendered.resize(saturating::to_usize(slot), None);
             rendered.push(Some(json));
         }
-        Self { count, rendered }
+        let is_whole = rendered.iter().flatten().count() as u64 == count;
+        Self { count, rendered, is_whole }
     }
 
     fn get(&self, slot: u64) -> Option<&Bytes> {

@@ -1,55 +1,53 @@
-//! A request arrives: it gets its context, counts against its client's rate limit, and is answered by the fast path if
-//! possible.
+//! A request arrives. A hot read is answered here if its response is cached; any other request gets its context and counts against
+//! its client's rate limit.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use api::error::ErrorCode;
-use bytes::Bytes;
-use http::{Method, Request, Response};
-use http_body_util::Either;
+use http::{Method, Request};
 use telemetry::metrics::LimitName;
 use tracing::debug;
 
 use super::super::bounds::HeaderSize;
 use super::super::context::{Claims, Peer, RequestContext};
 use super::super::cors::{self, Cors};
+use super::super::error::ApiError;
 use super::super::hot_request::{HotHeaders, HotRequest};
 use super::super::hot_response::{HotBody, HotResponse};
 use super::super::measure::MeasuredRequest;
-use super::super::zone::{RateLimitedBy, Zone};
+use super::super::zone::RateLimitedBy;
 use super::super::{access, date, fast_path, framing};
-use super::{Body, HttpService};
+use super::HttpService;
+use crate::floods::FloodKind;
 
 impl HttpService {
-    /// Responds through the fast path without waiting for anything, and returns the ticks at which the request arrived. If it
-    /// cannot, returns the request's context for [`HttpService::call`], unless the path is not one of its own.
-    pub(crate) fn try_hot<'a>(
-        &self,
-        request: &HotRequest<'a>,
-        peer: Peer,
-    ) -> Result<(HotResponse<'a>, Duration), Option<Box<RequestContext>>> {
-        let route = self.hot_routes.find(request).ok_or(None)?;
+    /// Responds from the cache without waiting for anything, and returns the ticks at which the request arrived. A request that this
+    /// cannot answer has not counted: [`HttpService::arrive`] sees it again.
+    pub(crate) fn try_hot<'a>(&self, request: &HotRequest<'a>, peer: Peer) -> Option<(HotResponse<'a>, Duration)> {
+        let route = self.hot_routes.find(request)?;
         let HotHeaders { host, request_id, forwarded_for, origin, .. } = request.headers;
-        let is_valid = framing::is_valid_host(host, request.needs_host, self.app.config.http.loopback_names_only);
-        let headers = if is_valid { Ok(()) } else { Err(ErrorCode::HostInvalid) };
-        let claims = Claims { request_id, forwarded_for: forwarded_for.into_iter() };
-        let context = self.context(claims, headers, peer, (route.zone, route.route));
         // The router decides, and logs, what a page from another origin gets.
         let is_for_reader = route.zone.cors != Cors::AllowedOrigins
             || origin.is_none_or(|origin| cors::is_allowed(origin, &self.app.current.get().allowed_origins));
-        if context.headers.is_err() || !is_for_reader {
-            return Err(Some(Box::new(context)));
+        if !framing::is_valid_host(host, true, self.app.config.http.loopback_names_only) || !is_for_reader {
+            return None;
         }
-        let made = if let Some(refusal) = fast_path::try_refuse(&self.app, route, &context) {
-            self.note(&refusal, &context, &request.method, request.path);
-            Some(HotBody::refusal(&refusal, context.id()))
-        } else {
-            // A panic here is a bug, which the router then answers for.
-            catch_unwind(AssertUnwindSafe(|| fast_path::try_respond(&self.app, route, request, &context)))
-                .unwrap_or_default()
+        let claims = Claims { request_id, forwarded_for: forwarded_for.into_iter() };
+        let mut context = RequestContext::new(&self.app, claims, Ok(()), peer, (route.zone, route.route));
+        // A panic here is a bug, which the router then answers for.
+        let made = catch_unwind(AssertUnwindSafe(|| fast_path::try_respond(&self.app, route, request, &context)));
+        let made = match made.unwrap_or_default() {
+            Some(body) => Ok(body),
+            None => Err(fast_path::try_refuse(&self.app, route, &context)?),
         };
-        let Some(body) = made else { return Err(Some(Box::new(context))) };
+        self.count(&mut context);
+        let limited = |wait| ApiError::limited(LimitName::Requests, wait);
+        let made = context.rate_limit.map_err(limited).and(made);
+        let body = made.unwrap_or_else(|refusal| {
+            self.note(&refusal, &context, &request.method, request.path);
+            HotBody::refusal(&refusal, context.id())
+        });
         let response = HotResponse {
             link: self.app.site.link().filter(|_| body.links_to_site).cloned(),
             body,
@@ -69,30 +67,11 @@ impl HttpService {
         );
         MeasuredRequest::new(&self.requests, &self.app.clock, &request.method, &context).end(status);
         access::log_hot(&self.app, request, &context, &response);
-        Ok((response, context.ticks))
+        Some((response, context.ticks))
     }
 
-    /// The same for a request that hyper parsed; always returns a context if it cannot.
-    pub(crate) fn try_cached<B>(
-        &self,
-        request: &Request<B>,
-        peer: Peer,
-    ) -> Result<(Response<Body>, Duration), Box<RequestContext>>
-    where
-        B: hyper::body::Body<Data = Bytes>,
-    {
-        if let Some(hot) = HotRequest::of(request).filter(|_| !self.names_other_host(request)) {
-            match self.try_hot(&hot, peer) {
-                Ok((response, ticks)) => return Ok((response.into_response().map(Either::Left), ticks)),
-                Err(Some(context)) => return Err(context),
-                Err(None) => {}
-            }
-        }
-        Err(self.routed(request, peer))
-    }
-
-    /// The context of a request that goes to the router.
-    pub(crate) fn routed<B>(&self, request: &Request<B>, peer: Peer) -> Box<RequestContext> {
+    /// The context of a request that has just arrived and goes to the router, counted against its client's rate limit.
+    pub(crate) fn arrive<B>(&self, request: &Request<B>, peer: Peer) -> Box<RequestContext> {
         let headers = if !HeaderSize::of(request.headers()).fits() {
             Err(ErrorCode::HeadersTooLarge)
         } else if !framing::has_valid_host(request, self.app.config.http.loopback_names_only) {
@@ -101,29 +80,21 @@ impl HttpService {
             Ok(())
         };
         let zone = self.zones.of(self.inner_path(request.uri().path()));
-        Box::new(self.context(Claims::of(request.headers()), headers, peer, zone))
+        let mut context = Box::new(RequestContext::new(&self.app, Claims::of(request.headers()), headers, peer, zone));
+        self.count(&mut context);
+        context
     }
 
-    /// Whether the target of a request may name a different host from the header.
-    fn names_other_host<B>(&self, request: &Request<B>) -> bool {
-        self.app.config.http.loopback_names_only && request.uri().authority().is_some()
-    }
-
-    /// The context of a request that has just arrived, counted against its client's rate limit if the zone requires it.
-    fn context<'a>(
-        &self,
-        claims: Claims<'a, impl DoubleEndedIterator<Item = &'a [u8]>>,
-        headers: Result<(), ErrorCode>,
-        peer: Peer,
-        zone: (Zone, usize),
-    ) -> RequestContext {
-        let mut context = RequestContext::new(&self.app, claims, headers, peer, zone);
+    /// Counts a request against its client's rate limit, if its zone has one, and notes what an operator should know of.
+    fn count(&self, context: &mut RequestContext) {
+        if context.is_forwarded && !context.from_proxy {
+            self.app.floods.note(FloodKind::ForwardedFor, context.client, context.id(), context.ticks);
+        }
         if context.zone.rate_limit == RateLimitedBy::ClientAddress {
             context.rate_limit = self.app.rate_limits.request(context.client, context.ticks);
             if context.rate_limit.is_err() {
                 self.app.metrics.limits.count(LimitName::Requests);
             }
         }
-        context
     }
 }

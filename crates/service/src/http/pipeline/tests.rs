@@ -36,7 +36,7 @@ async fn service_with(folder: &TestFolder, router: Router, limits: &str) -> Http
 async fn get_from(service: &HttpService, path: &str) -> (StatusCode, HeaderMap, Value) {
     let peer = Peer { address: Ipv4Addr::LOCALHOST.into(), secure: false };
     let request = Request::get(path).header(header::HOST, "test").body(Full::<Bytes>::default()).unwrap();
-    let context = service.try_cached(&request, peer).err().unwrap();
+    let context = service.arrive(&request, peer);
     let response = service.clone().call(request, *context, || {}).await;
     let (parts, body) = response.into_parts();
     let body = body.collect().await.unwrap().to_bytes();
@@ -71,7 +71,7 @@ async fn a_body_that_never_comes_takes_no_permit_from_others() {
         Result<hyper::body::Frame<Bytes>, std::convert::Infallible>,
     >());
     let request = Request::post("/works").header(header::HOST, "test").body(withheld).unwrap();
-    let context = service.try_cached(&request, peer).err().unwrap();
+    let context = service.arrive(&request, peer);
     let mut slow = std::pin::pin!(service.clone().call(request, *context, || {}));
     assert!(slow.as_mut().now_or_never().is_none());
     assert_eq!(get_from(&service, "/works").await.0, StatusCode::OK);
@@ -83,7 +83,7 @@ async fn a_long_method_does_not_fill_the_log() {
     let service = service(&folder, Router::new()).await;
     let peer = Peer { address: Ipv4Addr::LOCALHOST.into(), secure: false };
     let request = Request::get("/nowhere").header(header::HOST, "test").body(Full::<Bytes>::default()).unwrap();
-    let context = service.try_cached(&request, peer).err().unwrap();
+    let context = service.arrive(&request, peer);
     let lines = std::fs::File::create(folder.path("log")).unwrap();
     let subscriber = tracing_subscriber::fmt().with_writer(std::sync::Mutex::new(lines)).finish();
     let method = Method::from_bytes(&[b'M'; 10_000]).unwrap();
@@ -103,7 +103,7 @@ async fn slow_request(service: &HttpService, work: &str, body: Duration) -> Valu
     });
     let sent = http_body_util::StreamBody::new(Box::pin(late));
     let request = Request::post(format!("/work/{work}")).header(header::HOST, "test").body(sent).unwrap();
-    let context = service.try_cached(&request, peer).err().unwrap();
+    let context = service.arrive(&request, peer);
     let response = service.clone().call(request, *context, || {}).await;
     let code = response.status().as_u16();
     let body = response.into_body().collect().await.unwrap().to_bytes();
@@ -147,7 +147,7 @@ async fn failures_have_one_line_per_minute_and_code_and_ours_alone_are_errors() 
     let service = service(&folder, Router::new()).await;
     let peer = Peer { address: Ipv4Addr::LOCALHOST.into(), secure: false };
     let request = Request::get("/nowhere").header(header::HOST, "test").body(Full::<Bytes>::default()).unwrap();
-    let context = service.try_cached(&request, peer).err().unwrap();
+    let context = service.arrive(&request, peer);
     let lines = std::fs::File::create(folder.path("log")).unwrap();
     let subscriber =
         tracing_subscriber::fmt().with_ansi(false).without_time().with_writer(std::sync::Mutex::new(lines)).finish();
