@@ -30,8 +30,6 @@ pub(crate) struct RequestContext {
     /// The zone of its path.
     pub(super) zone: Zone,
     pub(super) route: u32,
-    /// Seeds the random choices for the response, so that the fast path and the router make the same ones.
-    pub(super) seed: u64,
     /// The client, according to the trusted proxies in front of us.
     pub(super) client: IpAddr,
     /// Whether its headers are within their limits and name one host.
@@ -134,7 +132,6 @@ impl RequestContext {
             id: given.unwrap_or_else(|| RequestId::made(app.random.number())),
             zone,
             route: saturating::to_u32(route),
-            seed: app.random.number(),
             client,
             headers,
             rate_limit: Ok(()),

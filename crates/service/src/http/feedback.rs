@@ -7,7 +7,6 @@ use api::feedback::FeedbackData;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 
-use super::context::RequestContext;
 use super::error::ApiError;
 use super::respond::json;
 use crate::app::App;
@@ -17,6 +16,6 @@ use crate::app::App;
 /// Up to five entries with 4 or 5 stars, picked at random for each call.
 #[utoipa::path(get, path = "/feedback", operation_id = "listFeedback", tag = "public",
     responses((status = 200, description = "Some feedback", body = Vec<FeedbackData>), Refusals, StoreRefusals))]
-pub(super) async fn list(State(app): State<Arc<App>>, context: RequestContext) -> Result<Response, ApiError> {
-    Ok(json(app.views.feedback.get(context.seed).await?).into_response())
+pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
+    Ok(json(app.views.feedback.get(app.random.number()).await?).into_response())
 }
