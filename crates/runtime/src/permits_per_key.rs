@@ -32,7 +32,7 @@ impl PermitsPerKey {
         Self { size, all: Arc::new(Semaphore::new(size)), keys: Mutex::default() }
     }
 
-    /// A permit for a piece of this key's work, unless the key has used up its share, or all permits are taken.
+    /// A permit for a piece of this key's work, unless the key has used up its share, or all permits are acquired.
     pub fn try_acquire(&self, key: TokenHash) -> Option<KeyPermit> {
         let mut keys = self.keys.lock();
         // A permit holds its semaphore too.
@@ -60,15 +60,15 @@ mod tests {
     fn a_key_gets_a_quarter_and_all_together_no_more_than_there_are() {
         let permits = PermitsPerKey::new(8);
         let enter = |number| permits.try_acquire(TokenHash([number; 32]));
-        let mut taken = vec![enter(1).unwrap(), enter(1).unwrap()];
+        let mut acquired = vec![enter(1).unwrap(), enter(1).unwrap()];
         assert!(enter(1).is_none(), "that is its share");
-        taken.extend([2, 2, 3, 3, 4].map(|number| enter(number).unwrap()));
+        acquired.extend([2, 2, 3, 3, 4].map(|number| enter(number).unwrap()));
         let last = enter(5).unwrap();
         assert!(enter(4).is_none() && enter(6).is_none(), "it is full");
         assert_eq!(permits.in_use(), 8);
         drop(last);
         assert!(enter(4).is_some());
-        drop(taken);
+        drop(acquired);
         assert_eq!(permits.in_use(), 0);
         assert!(enter(6).is_some());
         assert_eq!(permits.keys.lock().len(), 1, "keys without a permit are forgotten");

@@ -261,17 +261,17 @@ mod tests {
     #[test]
     fn an_allowance_multiplies_the_rate_and_the_burst() {
         let limit = limit(1, 2);
-        let taken = |key: u64, allowance: u32, millis: u64| {
+        let allowed = |key: u64, allowance: u32, millis: u64| {
             (0..100).filter(|_| limit.take(key, allowance, Duration::from_millis(millis)).is_ok()).count()
         };
         for (key, allowance, burst) in [(1, 1, 2), (2, 4, 8)] {
             assert_eq!(limit.look(key, allowance, Duration::ZERO), Ok(()));
-            assert_eq!(taken(key, allowance, 0), burst);
+            assert_eq!(allowed(key, allowance, 0), burst);
             let wait = Duration::from_millis(1_000 / u64::from(allowance));
             assert_eq!(limit.look(key, allowance, Duration::ZERO), Err(wait));
             assert_eq!(limit.take(key, allowance, Duration::ZERO), Err(wait), "a refusal costs nothing");
         }
-        assert_eq!((taken(1, 1, 1_000), taken(2, 4, 1_000)), (1, 4));
+        assert_eq!((allowed(1, 1, 1_000), allowed(2, 4, 1_000)), (1, 4));
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub struct Reload {
     /// The configuration at startup.
     pub started: Config,
     /// The configuration that was applied last.
-    pub taken: Config,
+    pub current: Config,
     pub manager: ServiceManager,
 }
 
@@ -44,7 +44,7 @@ impl Reload {
         self.count_expiry();
         loop {
             tokio::select! {
-                () = hangup.heard() => {
+                () = hangup.received() => {
                     self.manager.reloading();
                     let is_reloaded = self.reload();
                     self.manager.ready(if is_reloaded { "Running; reloaded" } else { FAILED });
@@ -92,7 +92,7 @@ impl Reload {
         let files = config.tls.as_ref().filter(|_| self.tls.is_some());
         let certificate = files.map(LoadedCertificate::load).transpose();
         let certificate = certificate.map_err(|error| note(error.to_string())).ok().flatten();
-        let ConfigChanges { reloadable: mut changed, unset, .. } = self.taken.changes_to(&config);
+        let ConfigChanges { reloadable: mut changed, unset, .. } = self.current.changes_to(&config);
         if unset.iter().any(|name| name == ORIGINS) {
             note(format!(
                 "{ORIGINS} was set and no longer is, so no page could call the service: set it again, or write \
@@ -125,7 +125,7 @@ impl Reload {
         }
         let changed = if changed.is_empty() { "nothing".to_owned() } else { changed.join(", ") };
         info!(%changed, "reloaded");
-        self.taken = config;
+        self.current = config;
         Ok(())
     }
 }
@@ -141,21 +141,21 @@ fn problems_of(error: &anyhow::Error) -> Vec<String> {
 pub struct Hangup(Option<Signal>);
 
 impl Hangup {
-    pub fn hear() -> Self {
-        let heard = signal(SignalKind::hangup());
+    pub fn listen() -> Self {
+        let signals = signal(SignalKind::hangup());
         Self(
-            heard
+            signals
                 .inspect_err(|error| warn!(%error, "SIGHUP cannot be received; configuration changes need a restart"))
                 .ok(),
         )
     }
 
-    async fn heard(&mut self) {
-        let heard = match &mut self.0 {
+    async fn received(&mut self) {
+        let received = match &mut self.0 {
             Some(hangup) => hangup.recv().await,
             None => None,
         };
-        if heard.is_none() {
+        if received.is_none() {
             std::future::pending::<()>().await;
         }
     }

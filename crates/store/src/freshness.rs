@@ -152,20 +152,20 @@ impl Freshness {
         LastValid(AtomicU64::new(self.now()))
     }
 
-    /// Whether a response is still fresh; if so, `right` gets the current time.
-    pub fn renew_if_fresh(&self, dependencies: &Dependencies, mark: Mark, right: &LastValid) -> bool {
+    /// Whether a response is still fresh; if so, `last_valid` gets the current time.
+    pub fn renew_if_fresh(&self, dependencies: &Dependencies, mark: Mark, last_valid: &LastValid) -> bool {
         let now = self.now();
         let is_fresh = self.is_fresh(dependencies, mark);
         if is_fresh {
-            right.0.store(now, Ordering::Relaxed);
+            last_valid.0.store(now, Ordering::Relaxed);
         }
         is_fresh
     }
 
     /// Whether a response was fresh less than a minute ago. A public response may then be served stale even if it is known to
     /// have changed: a heartbeat just before an outage must not take the status away.
-    pub fn was_valid_recently(&self, right: &LastValid) -> bool {
-        u128::from(self.now().saturating_sub(right.0.load(Ordering::Relaxed))) <= STALE_IF_ERROR.as_millis()
+    pub fn was_valid_recently(&self, last_valid: &LastValid) -> bool {
+        u128::from(self.now().saturating_sub(last_valid.0.load(Ordering::Relaxed))) <= STALE_IF_ERROR.as_millis()
     }
 
     /// Whether the cache is suspended, because changes by other processes may be missed.
@@ -372,16 +372,16 @@ mod tests {
     fn a_response_that_is_checked_stays_recent_while_it_is_fresh() {
         let clock = Clock::manual(Time::from_seconds(1));
         let freshness = Freshness::new(clock.clone());
-        let (team, mark, right) = marked(&freshness, [Topic::Team]);
+        let (team, mark, last_valid) = marked(&freshness, [Topic::Team]);
         clock.advance(10 * STALE_IF_ERROR);
-        assert!(!freshness.was_valid_recently(&right));
-        assert!(freshness.renew_if_fresh(&team, mark, &right) && freshness.was_valid_recently(&right));
+        assert!(!freshness.was_valid_recently(&last_valid));
+        assert!(freshness.renew_if_fresh(&team, mark, &last_valid) && freshness.was_valid_recently(&last_valid));
         freshness.invalidate(Topic::Team);
         clock.advance(STALE_IF_ERROR);
-        assert!(!freshness.renew_if_fresh(&team, mark, &right), "it is stale");
-        assert!(freshness.was_valid_recently(&right), "but was a minute ago");
+        assert!(!freshness.renew_if_fresh(&team, mark, &last_valid), "it is stale");
+        assert!(freshness.was_valid_recently(&last_valid), "but was a minute ago");
         clock.advance(Duration::from_millis(1));
-        assert!(!freshness.was_valid_recently(&right));
+        assert!(!freshness.was_valid_recently(&last_valid));
     }
 
     #[test]

@@ -228,7 +228,7 @@ pub fn reload(app: &TestApp, config: impl Fn() -> anyhow::Result<Config> + Send 
         load: Box::new(config),
         log_filter: Box::new(|_| Ok(Box::new(|| {}))),
         started: app.app.config.clone(),
-        taken: app.app.config.clone(),
+        current: app.app.config.clone(),
         manager: ServiceManager::default(),
     }
 }

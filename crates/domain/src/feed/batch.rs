@@ -84,7 +84,7 @@ pub struct EventBatch<'a> {
     /// Only asked for if nobody owns a guild's shard.
     own: Option<OwnShards>,
     /// Which instance prevents the sender's snapshot from taking a shard; each shard is looked up once.
-    taken: HashMap<ShardKey, Option<InstanceId>>,
+    later_owners: HashMap<ShardKey, Option<InstanceId>>,
     must_resync: bool,
     applied: Vec<&'a Change>,
     unowned: UnownedEvents,
@@ -111,7 +111,7 @@ impl<'a> EventBatch<'a> {
             rest: changes.collect(),
             holder: None,
             own: None,
-            taken: HashMap::new(),
+            later_owners: HashMap::new(),
             must_resync: false,
             applied: Vec::new(),
             unowned: UnownedEvents::default(),
@@ -163,8 +163,8 @@ impl<'a> EventBatch<'a> {
     }
 
     pub fn answer_overlapping(&mut self, shard: ShardKey, overlapping: &[CommittedShard]) {
-        let taken = later_owner(shard, overlapping, self.sender, self.now).cloned();
-        self.taken.insert(shard, taken);
+        let owner = later_owner(shard, overlapping, self.sender, self.now).cloned();
+        self.later_owners.insert(shard, owner);
     }
 
     pub fn answer_lost_shards(&mut self, named: &[(ShardKey, Vec<CommittedShard>)]) {
@@ -202,7 +202,7 @@ impl<'a> EventBatch<'a> {
         let own = self.own.as_ref().ok_or(Question::OwnShards)?;
         let mut found = (Named::No, None);
         for shard in own.of(guild) {
-            match self.taken.get(&shard).ok_or(Question::Overlapping(shard))? {
+            match self.later_owners.get(&shard).ok_or(Question::Overlapping(shard))? {
                 None => return Ok((Named::Free, None)),
                 Some(owner) => found = (Named::InVain, Some(owner.clone())),
             }

@@ -39,8 +39,8 @@ pub(super) async fn run(config: &Config) -> Vec<CheckLine> {
 /// Whether this process could listen for requests. A running service of ours is fine, too.
 async fn port(config: &Config) -> CheckLine {
     let listen = &config.http.listen;
-    let Err(taken) = server::try_bind(listen) else { return CheckLine::fine("port", format!("{listen} is free")) };
-    findings::port(CheckedPort::Service, listen, &taken, service_runs(config).await)
+    let Err(error) = server::try_bind(listen) else { return CheckLine::fine("port", format!("{listen} is free")) };
+    findings::port(CheckedPort::Service, listen, &error, service_runs(config).await)
 }
 
 /// Whether our service answers at the address in this configuration.
@@ -54,12 +54,12 @@ async fn service_runs(config: &Config) -> bool {
 /// The same for the admin listener.
 async fn admin_port(config: &Config) -> Option<CheckLine> {
     let listen = config.admin.listen?;
-    let Err(taken) = server::try_bind(&listen.into()) else {
+    let Err(error) = server::try_bind(&listen.into()) else {
         return Some(CheckLine::fine("admin port", format!("{listen} is free")));
     };
     let is_ours = listen.port() != 0 && admin_of(config, ASK_LIMIT).await.is_some();
     let port = if config.admin.is_set { CheckedPort::Admin } else { CheckedPort::DefaultAdmin };
-    Some(findings::port(port, &listen.into(), &taken, is_ours))
+    Some(findings::port(port, &listen.into(), &error, is_ours))
 }
 
 /// Store, server limits, schema, keys, bot.

@@ -46,7 +46,7 @@ pub(super) fn run(
     }
     runtime()?.block_on(async {
         // From here on, SIGHUP neither ends the process nor gets lost.
-        let hangup = reload::Hangup::hear();
+        let hangup = reload::Hangup::listen();
         let listeners = match Listeners::inherited(&mut inherited).context("a socket of systemd cannot be used")? {
             Some(inherited) => {
                 allow_connections(&mut config);
@@ -96,7 +96,7 @@ pub(super) fn run(
                 let (log, filter) = (log.clone(), logging::filter(text)?);
                 Ok(Box::new(move || log.set_filter(filter)))
             }),
-            taken: started.clone(),
+            current: started.clone(),
             started,
             manager: manager.clone(),
         };

@@ -32,10 +32,10 @@ pub(super) struct Reachability {
     freshness: Arc<Freshness>,
     circuit: DatabaseCircuit,
     /// How often the database has answered work or accepted a connection: while this grows, it is slow at most.
-    heard: AtomicU64,
+    answers: AtomicU64,
     /// When it last did, in milliseconds of the clock's ticks.
-    heard_at: AtomicU64,
-    /// Held while probing: one probe at a time for everyone who waits. Contains the value of `heard` when a probe got no
+    answered_at: AtomicU64,
+    /// Held while probing: one probe at a time for everyone who waits. Contains the value of `answers` when a probe got no
     /// answer.
     unanswered_at: Mutex<Option<u64>>,
     wait: Duration,
@@ -56,8 +56,8 @@ impl Reachability {
             pool,
             freshness,
             circuit: DatabaseCircuit::default(),
-            heard: AtomicU64::new(0),
-            heard_at: AtomicU64::new(0),
+            answers: AtomicU64::new(0),
+            answered_at: AtomicU64::new(0),
             unanswered_at: Mutex::default(),
             wait,
             spread,
@@ -69,9 +69,9 @@ impl Reachability {
         self.circuit.closed_since()
     }
 
-    pub(super) fn note_heard(&self) {
-        self.heard_at.store(self.ticks(), Ordering::Relaxed);
-        self.heard.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn note_answer(&self) {
+        self.answered_at.store(self.ticks(), Ordering::Relaxed);
+        self.answers.fetch_add(1, Ordering::Relaxed);
     }
 
     /// In milliseconds, which fit for longer than any process runs.
@@ -82,8 +82,8 @@ impl Reachability {
     /// Whether work that waited in vain waited for a database that is gone, because the circuit is open or about to be. How far
     /// the probe has got by then is a matter of chance, especially on a busy machine.
     pub(super) fn is_gone(&self) -> bool {
-        let unheard = self.ticks().saturating_sub(self.heard_at.load(Ordering::Relaxed));
-        self.closed_since().is_none() || self.freshness.is_suspended() && u128::from(unheard) >= PROBE.as_millis()
+        let silent = self.ticks().saturating_sub(self.answered_at.load(Ordering::Relaxed));
+        self.closed_since().is_none() || self.freshness.is_suspended() && u128::from(silent) >= PROBE.as_millis()
     }
 
     /// Opens the circuit and probes in the background until the database answers.
@@ -102,36 +102,36 @@ impl Reachability {
                 }
             };
             this.circuit.close_when_answered(this.spread, probe).await;
-            this.note_heard();
+            this.note_answer();
             info!("the database answers again");
         });
     }
 
-    /// Returns when the database is out of reach: for a while neither the listener nor any work has heard from it, and it
+    /// Returns when the database is out of reach: for a while neither the listener nor any work has an answer from it, and it
     /// accepts no new connection either. A slow one that answers now and then does not count. The probe gets part of
     /// the time that a read or write may wait: with the default, and the time the listener needs to notice, all of it stays below three seconds.
     pub(super) async fn lost(&self) {
-        let (mut silent_for, mut heard) = (Duration::ZERO, self.heard.load(Ordering::Relaxed));
-        let is_silent = |heard| self.freshness.is_suspended() && self.heard.load(Ordering::Relaxed) == heard;
+        let (mut silent_for, mut answers) = (Duration::ZERO, self.answers.load(Ordering::Relaxed));
+        let is_silent = |answers: u64| self.freshness.is_suspended() && self.answers.load(Ordering::Relaxed) == answers;
         loop {
             sleep(LOOK_EVERY).await;
-            silent_for = if is_silent(heard) { silent_for + LOOK_EVERY } else { Duration::ZERO };
-            heard = self.heard.load(Ordering::Relaxed);
+            silent_for = if is_silent(answers) { silent_for + LOOK_EVERY } else { Duration::ZERO };
+            answers = self.answers.load(Ordering::Relaxed);
             if silent_for < SILENCE {
                 continue;
             }
             let mut unanswered_at = self.unanswered_at.lock().await;
-            if !is_silent(heard) {
+            if !is_silent(answers) {
                 continue;
             }
-            if *unanswered_at == Some(heard) {
+            if *unanswered_at == Some(answers) {
                 return;
             }
             let limit = PROBE.max(self.wait * 3 / 4);
             if was_answered(timeout(limit, self.address.connect_to_latest()).await) {
-                self.note_heard();
-            } else if is_silent(heard) {
-                *unanswered_at = Some(heard);
+                self.note_answer();
+            } else if is_silent(answers) {
+                *unanswered_at = Some(answers);
                 return;
             }
         }

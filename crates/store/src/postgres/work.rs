@@ -285,7 +285,7 @@ impl ExecutorState {
         };
         let error = match connected {
             Ok(client) => {
-                self.reachability.note_heard();
+                self.reachability.note_answer();
                 return Ok((since, client));
             }
             Err(error) => error,
@@ -373,7 +373,7 @@ impl ExecutorState {
             () = too_long => Err(WorkError::Busy("it took too long".to_owned())),
         };
         if matches!(outcome, Ok(_) | Err(WorkError::Sql(_) | WorkError::NotDone(_))) {
-            self.reachability.note_heard();
+            self.reachability.note_answer();
         }
         match &outcome {
             Err(WorkError::Sql(error) | WorkError::NotDone(error)) if error.remedy() != Remedy::Elsewhere => {}

@@ -69,7 +69,7 @@ pub(super) fn without_demo(history: History) -> History {
 /// The history up to this moment, added to what `without_demo` left.
 pub(super) fn history(left: History, now: Time) -> History {
     let announced = left.announcements.first().map_or(0, |newest| newest.id);
-    let told = left.updates.last().map_or(0, |newest| newest.id);
+    let last = left.updates.last().map_or(0, |newest| newest.id);
     let today = day_of(now);
     let ago = |days: u32, hours: u32| today.before(DAY * days).after(HOUR * hours);
     let span = |days, (hour, minutes): (u32, u32)| (ago(days, hour), ago(days, hour).after(MINUTE * minutes));
@@ -88,7 +88,7 @@ pub(super) fn history(left: History, now: Time) -> History {
         .into_iter()
         .chain(left.announcements)
         .collect(),
-        updates: left.updates.into_iter().chain(updates(told, outage, partial)).collect(),
+        updates: left.updates.into_iter().chain(updates(last, outage, partial)).collect(),
     }
 }
 
@@ -125,7 +125,7 @@ fn announcement(id: u64, (title, text): (&str, &str), posted: Time, window: Opti
 
 fn updates(last: u64, outage: (Time, Time), partial: (Time, Time)) -> Vec<Update> {
     let (first, second) = (UpdateSubject::Incident(1), UpdateSubject::Incident(2));
-    let told = [
+    let texts = [
         (
             first,
             UpdatePhase::Investigating,
@@ -165,7 +165,7 @@ fn updates(last: u64, outage: (Time, Time), partial: (Time, Time)) -> Vec<Update
         text: text.to_owned(),
         posted,
     };
-    (1..).zip(told).map(update).collect()
+    (1..).zip(texts).map(update).collect()
 }
 
 #[cfg(test)]

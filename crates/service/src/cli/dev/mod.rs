@@ -230,8 +230,9 @@ const NO_LIMITS: &str = r#"
 
 /// The redirect addresses, the requested ones first, and their origins. One per origin.
 fn redirect_uris(asked: &[String]) -> (toml::Value, toml::Value) {
-    let taken: Vec<_> = asked.iter().filter_map(|uri| origin_of(uri)).collect();
-    let usual = REDIRECT_URIS.into_iter().filter(|uri| !origin_of(uri).is_some_and(|origin| taken.contains(&origin)));
+    let origins_asked: Vec<_> = asked.iter().filter_map(|uri| origin_of(uri)).collect();
+    let usual =
+        REDIRECT_URIS.into_iter().filter(|uri| !origin_of(uri).is_some_and(|origin| origins_asked.contains(&origin)));
     let all: Vec<String> = asked.iter().cloned().chain(usual.map(str::to_owned)).collect();
     let origins: Vec<String> = all.iter().filter_map(|uri| origin_of(uri)).collect();
     (all.into(), origins.into())

@@ -142,13 +142,13 @@ impl ServiceSwitches for Switchboard {
         let task = tokio::spawn(async move {
             let all = saturating::to_u32(app.config.limits.concurrent_requests);
             // Waits for requests in progress, and takes each permit as it comes back.
-            let taken = async {
+            let blocked = async {
                 let permits = app.request_permits.acquire_many(all).await;
                 let _ = tell.send(());
                 std::future::pending::<()>().await;
                 drop(permits);
             };
-            tokio::select! { () = taken => {}, _ = released => {} }
+            tokio::select! { () = blocked => {}, _ = released => {} }
         });
         *self.overload.lock() = Some(Overload { release, task });
         // A slow request keeps its permit, but no other gets one.

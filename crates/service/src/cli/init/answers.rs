@@ -137,12 +137,12 @@ mod tests {
     /// Gives these answers, and records the questions.
     struct Script {
         answers: VecDeque<&'static str>,
-        heard: Vec<String>,
+        questions: Vec<String>,
     }
 
     impl Respondent for Script {
         fn ask(&mut self, question: &str) -> io::Result<Option<String>> {
-            self.heard.push(question.to_owned());
+            self.questions.push(question.to_owned());
             Ok(self.answers.pop_front().map(str::to_owned))
         }
 
@@ -151,22 +151,22 @@ mod tests {
         }
 
         fn tell(&mut self, text: &str) -> io::Result<()> {
-            self.heard.push(text.to_owned());
+            self.questions.push(text.to_owned());
             Ok(())
         }
     }
 
     fn asked(answers: &[&'static str]) -> (anyhow::Result<Answers>, String) {
-        let mut person = Script { answers: answers.iter().copied().collect(), heard: Vec::new() };
+        let mut person = Script { answers: answers.iter().copied().collect(), questions: Vec::new() };
         let completed = complete(Answers::default(), &mut person);
-        (completed, person.heard.join("\n"))
+        (completed, person.questions.join("\n"))
     }
 
     #[test]
     fn a_wrong_answer_is_asked_for_again_and_enter_takes_the_default() {
         let answers =
             ["", "123", "hush", "bot.example", "https://bot.example", "", "mysql://x", "", "nowhere", "[::1]:9", ""];
-        let (completed, heard) = asked(&answers);
+        let (completed, questions) = asked(&answers);
         let completed = completed.unwrap();
         assert_eq!(completed.client_id.as_deref(), Some("123"));
         assert_eq!(completed.client_secret.as_ref().unwrap().expose_secret(), "hush");
@@ -178,7 +178,7 @@ mod tests {
         );
         for part in ["needs the ID", "hidden Client secret", "[https://bot.example/site/dashboard]", "[127.0.0.1:8080]"]
         {
-            assert!(heard.contains(part), "{part}: {heard}");
+            assert!(questions.contains(part), "{part}: {questions}");
         }
     }
 

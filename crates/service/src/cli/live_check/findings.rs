@@ -30,16 +30,16 @@ pub(super) enum CheckedPort {
     DefaultAdmin,
 }
 
-pub(super) fn port(port: CheckedPort, listen: &ListenAddress, taken: &io::Error, is_ours: bool) -> CheckLine {
+pub(super) fn port(port: CheckedPort, listen: &ListenAddress, error: &io::Error, is_ours: bool) -> CheckLine {
     let (name, option) = match port {
         CheckedPort::Service => ("port", "http.listen"),
         CheckedPort::Admin | CheckedPort::DefaultAdmin => ("admin port", "admin.listen"),
     };
-    if taken.kind() == io::ErrorKind::AddrInUse && is_ours {
+    if error.kind() == io::ErrorKind::AddrInUse && is_ours {
         return CheckLine::fine(name, format!("{listen} is in use by a running bot-companion"));
     }
-    let advice = listen_advice(listen, taken);
-    let text = format!("cannot listen on {listen} ({taken}); {advice}, or set {option} to another address");
+    let advice = listen_advice(listen, error);
+    let text = format!("cannot listen on {listen} ({error}); {advice}, or set {option} to another address");
     match port {
         CheckedPort::DefaultAdmin => CheckLine::warning(name, text),
         CheckedPort::Service | CheckedPort::Admin => CheckLine::failed(name, text),

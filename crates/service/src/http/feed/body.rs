@@ -69,7 +69,7 @@ pub(super) struct Upload {
     arriving_left: u64,
     /// Decoded bytes; those before `taken` were returned as lines.
     buffer: Vec<u8>,
-    taken: usize,
+    consumed: usize,
     /// There is no line end between `taken` and this index.
     searched: usize,
     ended: bool,
@@ -100,7 +100,7 @@ impl Upload {
             left: bound,
             arriving_left: bound,
             buffer: Vec::new(),
-            taken: 0,
+            consumed: 0,
             searched: 0,
             ended: false,
             line: 0,
@@ -124,20 +124,20 @@ impl Upload {
             let found = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n');
             let end = match found {
                 Some(offset) => self.searched + offset,
-                None if self.ended && self.taken < self.buffer.len() => self.buffer.len(),
+                None if self.ended && self.consumed < self.buffer.len() => self.buffer.len(),
                 None if self.ended => return Ok(None),
                 None => {
                     self.searched = self.buffer.len();
-                    if self.searched - self.taken > LINE_BYTES {
+                    if self.searched - self.consumed > LINE_BYTES {
                         return Err(self.error_after_last_line("A line can be at most 1 MiB long."));
                     }
                     self.read_more().await?;
                     continue;
                 }
             };
-            let start = self.taken;
-            self.taken = (end + 1).min(self.buffer.len());
-            self.searched = self.taken;
+            let start = self.consumed;
+            self.consumed = (end + 1).min(self.buffer.len());
+            self.searched = self.consumed;
             self.line += 1;
             if end - start > LINE_BYTES {
                 return Err(ApiError::line(self.line, &"A line can be at most 1 MiB long."));
@@ -176,9 +176,9 @@ impl Upload {
 
     /// Adds some bytes to the buffer, or finds the end.
     async fn read_more(&mut self) -> Result<(), ApiError> {
-        self.buffer.drain(..self.taken);
-        self.searched -= self.taken;
-        self.taken = 0;
+        self.buffer.drain(..self.consumed);
+        self.searched -= self.consumed;
+        self.consumed = 0;
         if self.arrived.is_empty() {
             match tokio::time::timeout(self.idle_timeout, self.chunks.next()).await {
                 Err(_) => {

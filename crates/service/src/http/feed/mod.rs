@@ -126,7 +126,7 @@ pub(super) async fn events(
     body: Body,
 ) -> Result<Success<FeedResult>, ApiError> {
     let mut upload = upload(&app, &bot, &app.uploads.permits, &headers, body, EVENTS_BYTES)?;
-    let (events, mut taken) = match read_events(&mut upload).await {
+    let (events, mut result) = match read_events(&mut upload).await {
         Ok(read) => read,
         Err(refusal) => {
             upload.discard().await;
@@ -140,9 +140,9 @@ pub(super) async fn events(
     let fed = app.background.spawn(async move { store.feed(by, first, events, now).await });
     match fed.await.map_err(|error| ApiError::new(ErrorCode::Internal).because(&error))?? {
         BatchOutcome::Applied { applied, ignored, next, unowned, lost } => {
-            explain(&mut taken, &app, &instance, &unowned);
-            taken.note_lost(&lost);
-            Ok(Success(taken.with(applied, ignored, next)))
+            explain(&mut result, &app, &instance, &unowned);
+            result.note_lost(&lost);
+            Ok(Success(result.with(applied, ignored, next)))
         }
         BatchOutcome::Resync { next } => Err(ApiError::new(ErrorCode::ResyncRequired).with_next(next)),
         BatchOutcome::KeyRefused => Err(ErrorCode::BotKeyInvalid.into()),
@@ -150,9 +150,9 @@ pub(super) async fn events(
 }
 
 /// Explains why events about guilds were ignored, before all other reasons.
-fn explain(taken: &mut FeedResult, app: &App, instance: &InstanceId, unowned: &UnownedEvents) {
+fn explain(result: &mut FeedResult, app: &App, instance: &InstanceId, unowned: &UnownedEvents) {
     if unowned.unclaimed > 0 {
-        taken.explain_first(format!(
+        result.explain_first(format!(
             "{} ignored: this process has neither sent a snapshot of the shard nor named it in a heartbeat. Send its snapshot \
              first.",
             unowned.unclaimed
@@ -160,7 +160,7 @@ fn explain(taken: &mut FeedResult, app: &App, instance: &InstanceId, unowned: &U
     }
     if let Some(owner) = &unowned.owner {
         warn_operator(app, instance, owner, unowned.overruled);
-        taken.explain_first(overruled_reason(unowned.overruled, owner));
+        result.explain_first(overruled_reason(unowned.overruled, owner));
     }
 }
 
@@ -188,7 +188,7 @@ fn warn_operator(app: &App, instance: &InstanceId, owner: &InstanceId, ignored: 
 }
 
 async fn read_events(upload: &mut Upload) -> Result<(Vec<Event>, FeedResult), ApiError> {
-    let (mut events, mut taken, mut bad) = (Vec::new(), FeedResult::default(), BadLines::default());
+    let (mut events, mut result, mut bad) = (Vec::new(), FeedResult::default(), BadLines::default());
     while let Some(line) = upload.next_line().await? {
         let (event, reasons) = match feed::event_line(line, &provider::RULES) {
             Ok(read) => read,
@@ -197,10 +197,10 @@ async fn read_events(upload: &mut Upload) -> Result<(Vec<Event>, FeedResult), Ap
                 continue;
             }
         };
-        taken.ignore(reasons);
+        result.ignore(reasons);
         if let Event::Ignored(reason) = &event {
             // The store counts it, because it may be a repeat.
-            taken.explain(reason);
+            result.explain(reason);
         }
         if events.len() == EVENTS {
             return Err(ErrorCode::FeedBodyTooLarge.into());
@@ -208,7 +208,7 @@ async fn read_events(upload: &mut Upload) -> Result<(Vec<Event>, FeedResult), Ap
         events.push(event);
     }
     bad.refuse()?;
-    Ok((events, taken))
+    Ok((events, result))
 }
 
 /// Get the feed's state

@@ -161,7 +161,7 @@ async fn stage_all<K: SnapshotKind>(
             }
             Ok(SnapshotLine::One(line, reasons)) => {
                 count += 1;
-                staging.taken.ignore(reasons);
+                staging.result.ignore(reasons);
                 bytes += K::weight(&line);
                 if kind.is_own(&line) {
                     batch.push(line);
@@ -192,7 +192,7 @@ struct SnapshotStaging {
     scope: Scope,
     instance: InstanceId,
     snapshot: SnapshotId,
-    taken: FeedResult,
+    result: FeedResult,
     /// The batch being written while the next one is read.
     batch: Option<JoinHandle<Result<Vec<Snowflake>, StoreError>>>,
     /// How many lines were replaced by a later line about the same user.
@@ -219,7 +219,7 @@ impl SnapshotStaging {
                 scope,
                 instance,
                 snapshot,
-                taken: FeedResult::default(),
+                result: FeedResult::default(),
                 batch: None,
                 replaced: 0,
                 _permit: permit,
@@ -243,7 +243,7 @@ impl SnapshotStaging {
         self.batch = None;
         let replaced = staged.map_err(|error| ApiError::new(ErrorCode::Internal).because(&error))??;
         self.replaced += replaced.len() as u64;
-        self.taken.ignore(replaced.into_iter().map(replaced_reason).collect());
+        self.result.ignore(replaced.into_iter().map(replaced_reason).collect());
         Ok(())
     }
 
@@ -252,7 +252,7 @@ impl SnapshotStaging {
         let app = Arc::clone(&self.app);
         let instance = self.instance.clone();
         let scope = self.scope;
-        let (taken, applied) = (std::mem::take(&mut self.taken), count.saturating_sub(self.replaced));
+        let (result, applied) = (std::mem::take(&mut self.result), count.saturating_sub(self.replaced));
         let commit = app.background.spawn(async move {
             let committed = self.app.store.commit_snapshot(self.snapshot, after, self.app.clock.now()).await;
             self.is_committed = matches!(committed, Ok(Committed::Replaced { .. }));
@@ -260,13 +260,13 @@ impl SnapshotStaging {
             committed
         });
         match commit.await.map_err(|error| ApiError::new(ErrorCode::Internal).because(&error))?? {
-            Committed::Replaced { next } => Ok(taken.with(applied, 0, next)),
+            Committed::Replaced { next } => Ok(result.with(applied, 0, next)),
             Committed::Outranked { next, owner } => {
                 warn_operator(&app, &instance, &owner, count);
-                let mut taken = FeedResult::default();
-                taken.explain_first(overruled_reason(count, &owner));
-                taken.note_lost(&LostShards { replaced: scope.shard().into_iter().collect(), free: Vec::new() });
-                Ok(taken.with(0, count, next))
+                let mut result = FeedResult::default();
+                result.explain_first(overruled_reason(count, &owner));
+                result.note_lost(&LostShards { replaced: scope.shard().into_iter().collect(), free: Vec::new() });
+                Ok(result.with(0, count, next))
             }
             Committed::KeyRefused => Err(ErrorCode::BotKeyInvalid.into()),
             Committed::Resync { next } => Err(ApiError::new(ErrorCode::ResyncRequired).with_next(next)),
