@@ -58,12 +58,6 @@ impl RateLimit {
         limit
     }
 
-    /// `count` per span on average, and as many in a burst.
-    pub fn per_span(count: u32, span: Duration) -> Self {
-        let count = count.max(1);
-        Self::new(Rate { count, span, burst: count })
-    }
-
     /// Changes the rate. What a key has used up of the old rate counts as used up of the new one, but at most all of it.
     pub fn set_rate(&self, rate: Rate, now: Duration) {
         let interval = if rate.count == 0 { 0 } else { (nanos(rate.span) / u64::from(rate.count)).max(1) };

@@ -30,7 +30,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::control::Control;
 use self::faults::FaultSwitches;
-use self::grants::{IssuedTokens, Terms, TokenPair};
+use self::grants::{IssuedTokens, Terms};
 pub use control::{ServiceState, ServiceSwitches};
 pub use faults::{Fault, Hold};
 pub use people::{Person, PersonGuild};
@@ -128,12 +128,6 @@ impl Sandbox {
     pub fn issue_code(&self, person: &str) -> String {
         let terms = Terms { scope: SCOPE.to_owned(), ..Terms::default() };
         self.state.grants.lock().issue_code(person, terms, self.state.options.clock.now())
-    }
-
-    /// Accepts tokens that another sandbox issued to that person: a store outlives the sandbox it was filled from.
-    pub fn accept_tokens(&self, person: &str, access: &str, refresh: &str) {
-        let pair = TokenPair { access: access.to_owned(), refresh: refresh.to_owned(), scope: SCOPE.to_owned() };
-        self.state.grants.lock().accept(person, &pair, self.state.options.clock.now());
     }
 
     /// Everyone, as they are now.
