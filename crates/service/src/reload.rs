@@ -39,7 +39,7 @@ pub type ApplyFilter = Box<dyn FnOnce()>;
 impl Reload {
     /// Reloads on each SIGHUP, and checks the certificate's files each `watch_every`. Never ends.
     pub async fn run(mut self, mut hangup: Hangup, watch_every: Duration) {
-        let mut watch = self.tls.clone().map(|tls| CertificateWatch::new(tls, self.app.clock.clone()));
+        let mut watch = self.tls.clone().map(|tls| CertificateWatch::new(tls, self.app.sources.clock.clone()));
         let mut pace = tokio::time::interval(watch_every);
         self.count_expiry();
         loop {
@@ -65,13 +65,13 @@ impl Reload {
 
     fn count_expiry(&self) {
         let expires = self.tls.as_ref().and_then(|tls| tls.expires());
-        self.app.metrics.certificate_expiry.set(expires.map_or(0, Time::seconds));
+        self.app.sources.metrics.certificate_expiry.set(expires.map_or(0, Time::seconds));
     }
 
     /// Takes over what has changed, or nothing if anything is wrong. Returns whether it did.
     pub fn reload(&mut self) -> bool {
         let reloaded = self.try_reload();
-        self.app.metrics.reload_failed.set(u64::from(reloaded.is_err()));
+        self.app.sources.metrics.reload_failed.set(u64::from(reloaded.is_err()));
         match reloaded {
             Ok(()) => true,
             Err(problems) => {

@@ -12,7 +12,7 @@ use crate::harness::{Client, TestApp};
 
 /// What `audit` prints with these arguments, once everything is written.
 async fn audit(app: &TestApp, arguments: &[&str]) -> Vec<Value> {
-    app.app.audit.flush(true).await;
+    app.app.sources.audit.flush(true).await;
     let text = said(app, &[&["audit", "--json"], arguments].concat()).await;
     serde_json::from_str(&text).unwrap()
 }
@@ -131,7 +131,7 @@ async fn what_strangers_and_users_cause_removes_no_row_of_the_operators() {
         assert_eq!(state(&app.anon(), "bck_nonsense").await, 401);
         let user = app.user("owner").await;
         assert_eq!(user.delete("/sessions").send().await.status, 200);
-        app.app.audit.flush(true).await;
+        app.app.sources.audit.flush(true).await;
     }
     let rows = audit(&app, &["--limit", "1000"]).await;
     let count = |kind: &str| kinds(&rows).into_iter().filter(|found| *found == kind).count();
@@ -153,6 +153,6 @@ async fn the_audit_keeps_so_many_rows_for_so_long_and_can_be_off() {
 
     let app = TestApp::builder().set("[audit]\nkeep = \"0s\"").start().await;
     app.user("owner").await;
-    app.app.audit.flush(true).await;
+    app.app.sources.audit.flush(true).await;
     assert_eq!(app.folder.count("audit").await, 0);
 }

@@ -92,15 +92,15 @@ async fn nothing_expires_right_after_a_start() {
     let builder = TestApp::builder().clock(Clock::system());
     let app = builder.set("sessions.idle = \"1m\"\nsessions.absolute = \"1m\"\naudit.keep = \"1h\"").start().await;
     let user = app.user("owner").await;
-    app.app.audit.flush(true).await;
+    app.app.sources.audit.flush(true).await;
     // All of it expired long ago: another process left it, or a clock is wrong.
     app.folder.sql("UPDATE sessions SET created = 1, last_seen = 1; UPDATE audit SET at = 1").await;
-    app.app.freshness.invalidate_all();
+    app.app.sources.freshness.invalidate_all();
     user.get("/guilds").await.refused(401, "token_invalid");
     assert_eq!(looks_and_sweeps(&app).await, 0);
     let rows = app.folder.count("audit").await;
     app.user("member").await;
-    app.app.audit.flush(true).await;
+    app.app.sources.audit.flush(true).await;
     assert_eq!(app.folder.count("sessions").await, 2);
     assert_eq!((rows, app.folder.count("audit").await), (1, 2));
 }
@@ -114,7 +114,7 @@ async fn with_postgresql_a_replica_whose_clock_is_wrong_deletes_nothing() {
     let app = TestApp::builder().set("audit.keep = \"1h\"").start().await;
     app.folder.set_clock(START).await;
     let user = app.user("owner").await;
-    app.app.audit.flush(true).await;
+    app.app.sources.audit.flush(true).await;
     let stored = async || {
         (app.folder.count("sessions").await, app.folder.count("audit").await, app.folder.count("revocations").await)
     };
@@ -123,13 +123,13 @@ async fn with_postgresql_a_replica_whose_clock_is_wrong_deletes_nothing() {
     app.app.clock_watch.look();
     app.clock.advance(STANDING);
     assert_eq!(looks_and_sweeps(&app).await, 0);
-    app.app.audit.flush(true).await;
+    app.app.sources.audit.flush(true).await;
     user.get("/guilds").await.refused(401, "token_invalid");
     assert_eq!(stored().await, (1, 1, 0), "this clock has stood, but the database's shows another time");
     app.folder.set_clock(app.clock.now().before(Duration::from_secs(59))).await;
     assert_eq!(looks_and_sweeps(&app).await, 1);
     app.clock.advance(Duration::from_mins(10));
     app.folder.set_clock(app.clock.now()).await;
-    app.app.audit.flush(true).await;
+    app.app.sources.audit.flush(true).await;
     assert_eq!(stored().await, (0, 0, 1));
 }

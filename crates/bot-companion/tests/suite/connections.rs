@@ -209,7 +209,7 @@ async fn hundreds_of_slow_connections_leave_room_for_everybody_else() {
         flood.push(slow);
     }
     // Among those that have waited equally long, any may have to go; on this clock that would be all of them.
-    eventually("the flood is there", async || app.app.metrics.accepted.get() >= 500).await;
+    eventually("the flood is there", async || app.app.sources.metrics.accepted.get() >= 500).await;
     app.clock.advance(SECOND);
     let user = app.user("owner").await;
     for _ in 0..50 {

@@ -175,7 +175,7 @@ async fn under_load_nothing_is_done_without_its_answer_and_no_answer_breaks_off(
     }
     assert!(given >= 20, "{given}");
     let app = app.restarted(&[]).await;
-    let stored = app.app.store.sessions_of(id(OWNER)).await.unwrap().len();
+    let stored = app.app.sources.store.sessions_of(id(OWNER)).await.unwrap().len();
     assert_eq!(stored, given, "every session that was made was also handed out");
 }
 

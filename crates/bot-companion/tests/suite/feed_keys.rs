@@ -31,11 +31,11 @@ async fn begun(app: &TestApp, bot: &Bot, method: &str, path: &str, first: &str, 
 }
 
 async fn revoke(app: &TestApp, bot: &Bot) {
-    assert!(app.app.store.revoke_key(bot.key_id.clone(), app.clock.now()).await.unwrap());
+    assert!(app.app.sources.store.revoke_key(bot.key_id.clone(), app.clock.now()).await.unwrap());
 }
 
 async fn stored_guilds(app: &TestApp) -> u64 {
-    app.app.store.feed_state().await.unwrap().guilds
+    app.app.sources.store.feed_state().await.unwrap().guilds
 }
 
 #[tokio::test]
@@ -57,7 +57,7 @@ async fn a_key_that_is_revoked_meanwhile_commits_nothing() {
         revoke(&app, &bot).await;
         wire.send(rest).await;
         wire.answer().await.unwrap().refused(401, "bot_key_invalid");
-        let state = app.app.store.feed_state().await.unwrap();
+        let state = app.app.sources.store.feed_state().await.unwrap();
         assert_eq!((state.guilds, state.subscriptions), (0, 0), "{path}");
         assert!(state.instances.iter().all(|known| known.next == 1), "{path}");
     }

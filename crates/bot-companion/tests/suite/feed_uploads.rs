@@ -65,7 +65,7 @@ async fn a_revoked_key_is_refused_from_the_very_next_request() {
     let app = TestApp::start().await;
     let (bot, spare) = (app.bot("one").await, app.bot("two").await);
     assert_eq!(bot.events(1, &[]).await.status, 200);
-    assert!(app.app.store.revoke_key(bot.key_id.clone(), app.clock.now()).await.unwrap());
+    assert!(app.app.sources.store.revoke_key(bot.key_id.clone(), app.clock.now()).await.unwrap());
     bot.events(1, &[]).await.refused(401, "bot_key_invalid");
     assert_eq!(spare.events(1, &[]).await.status, 200);
 }
@@ -239,7 +239,7 @@ async fn a_snapshot_whose_sender_leaves_while_it_begins_is_abandoned() {
     eventually("nobody waits for it", async || app.app.uploads.permits.in_use() == 0).await;
     drop(held);
     // Writes run one after the other, so this one comes after the start of the snapshot.
-    app.app.store.apply(Vec::new()).await.unwrap();
+    app.app.sources.store.apply(Vec::new()).await.unwrap();
     eventually("it is abandoned", async || {
         app.app.uploads.under_way() == 0 && app.folder.count("staged_snapshots").await == 0
     })

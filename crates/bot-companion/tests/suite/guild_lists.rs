@@ -70,7 +70,7 @@ fn limited(seconds: f64) -> Fault {
 async fn takes_reads(app: &TestApp, expected: u64, request: impl AsyncFnOnce()) -> bool {
     app.settled().await;
     filled(app).await;
-    let reads = || app.app.store.metrics().operations.get(StoreAccess::Read, StoreOutcome::Done);
+    let reads = || app.app.sources.store.metrics().operations.get(StoreAccess::Read, StoreOutcome::Done);
     let before = reads();
     request().await;
     let read = reads() - before;
@@ -236,7 +236,7 @@ async fn after_a_failure_the_provider_is_left_alone_for_15_seconds() {
         assert_eq!(shown(&member).await.0, only_a(), "a failure never replaces a good list");
         eventually("the refresh fails", async || calls(&app) == 2).await;
         // The call has arrived; nobody waits for it any more, which shows that its failure was recorded.
-        assert!(app.app.background.drain(MINUTE).await);
+        assert!(app.app.sources.background.drain(MINUTE).await);
         app.clock.advance(Duration::from_millis(14_999));
         assert_eq!(shown(&member).await.0, only_a());
         assert_eq!(calls(&app), 2);

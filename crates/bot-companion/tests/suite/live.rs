@@ -101,7 +101,7 @@ async fn a_bot_that_comes_or_goes_is_told_at_once_and_its_heartbeats_are_not() {
 async fn an_announcement_is_a_reason_to_read_the_status_again() {
     let app = TestApp::start().await;
     let mut stream = listening(&app.anon(), "/live", &PUBLIC).await;
-    app.app.store.announce(Notice::new("Slow", "").unwrap(), app.clock.now()).await.unwrap();
+    app.app.sources.store.announce(Notice::new("Slow", "").unwrap(), app.clock.now()).await.unwrap();
     app.clock.advance(15 * SECOND);
     heard(&app, &mut stream, "status").await;
 }
@@ -302,7 +302,7 @@ async fn what_one_replica_is_told_the_streams_of_all_hear() {
 
 /// How often a user's guild list was read from the store.
 fn list_reads(app: &TestApp) -> u64 {
-    app.app.metrics.caches.requests(CacheName::Guilds, CacheOutcome::Miss)
+    app.app.sources.metrics.caches.requests(CacheName::Guilds, CacheOutcome::Miss)
 }
 
 #[tokio::test]

@@ -177,15 +177,15 @@ async fn rows_of_the_audit_that_were_lost_are_counted() {
     assert_eq!(watcher.scrape().await.value(lost_rows), Some(0.0));
     let lost = disk.fails().await;
     for number in 0..3 {
-        app.app.audit.command(AuditKind::Command, &format!("change {number}"), None, None);
+        app.app.sources.audit.command(AuditKind::Command, &format!("change {number}"), None, None);
     }
     for _ in 0..3 {
         // The row about the loss cannot be written either, and does not count as lost.
-        app.app.audit.flush(true).await;
+        app.app.sources.audit.flush(true).await;
     }
     watcher.sees(lost_rows, 3.0).await;
     disk.recovers(lost).await;
-    app.app.audit.flush(true).await;
+    app.app.sources.audit.flush(true).await;
     assert_eq!(app.folder.count("audit WHERE kind = 'lost' AND count = 3").await, 1);
     watcher.sees(lost_rows, 3.0).await;
 }

@@ -31,7 +31,7 @@ async fn warmed(app: &TestApp) -> Client {
         shards: vec![],
         leaving: false,
     };
-    app.app.store.record_heartbeat(heartbeat, START).await.unwrap();
+    app.app.sources.store.record_heartbeat(heartbeat, START).await.unwrap();
     let owner = app.user("owner").await;
     for answer in everything(app, &owner).await {
         assert_eq!(answer.status, 200, "{}", answer.text());
@@ -175,7 +175,7 @@ async fn what_changed_is_read_again_before_anybody_asks() {
         shards: vec![],
         leaving: false,
     };
-    app.app.store.record_heartbeat(heartbeat, app.clock.now()).await.unwrap();
+    app.app.sources.store.record_heartbeat(heartbeat, app.clock.now()).await.unwrap();
     filled(&app).await;
     let lost = disk.fails().await;
     app.clock.advance(MINUTE);
@@ -198,7 +198,7 @@ async fn an_outage_right_after_a_change_shows_what_was_right_until_then() {
     eventually("the views are warm", async || app.app.views.are_warm()).await;
     let lost = disk.fails().await;
     // What nobody can read any more has changed, too.
-    app.app.freshness.invalidate_all();
+    app.app.sources.freshness.invalidate_all();
     app.clock.advance(MINUTE);
     for answer in public(&app).await {
         assert_eq!(answer.status, 200, "{}", answer.text());

@@ -320,7 +320,7 @@ async fn a_session_whose_grant_went_with_another_one_ends() {
     let token = token::generate(TokenKind::Session, secret_bytes);
     let session = SessionId::parse("0123456789abcdef").unwrap();
     let session = Session { id: session, user: user.id, created: START, last_seen: START, agent: String::new() };
-    app.app.store.open_session(user, token::hash_of(&token), session, 50).await.unwrap();
+    app.app.sources.store.open_session(user, token::hash_of(&token), session, 50).await.unwrap();
     let member = app.anon().with_token(token.expose_secret());
     for _ in 0..2 {
         member.get("/guilds").await.refused(401, "token_invalid");

@@ -37,8 +37,8 @@ async fn the_status_is_online_before_the_bot_has_said_a_word() {
 async fn the_status_shows_an_acknowledged_heartbeat_at_once_and_silence_after_90_seconds() {
     let app = TestApp::start().await;
     app.anon().get("/").await;
-    app.app.store.record_heartbeat(heartbeat("a", &[0, 1]), START).await.unwrap();
-    app.app.store.record_heartbeat(heartbeat("b", &[2]), START).await.unwrap();
+    app.app.sources.store.record_heartbeat(heartbeat("a", &[0, 1]), START).await.unwrap();
+    app.app.sources.store.record_heartbeat(heartbeat("b", &[2]), START).await.unwrap();
     let data = app.anon().get("/").await.data();
     assert_eq!(data["resources"]["memory"], 100.0);
     assert_eq!(data["health"]["bot"]["uptime"]["readable"], "3 days, 4 hours");

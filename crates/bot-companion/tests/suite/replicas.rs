@@ -68,13 +68,17 @@ async fn a_grant_that_the_provider_refuses_is_refreshed_by_one_replica() {
 #[tokio::test]
 async fn a_refresh_that_never_ended_is_taken_over_when_its_time_is_over() {
     let (apps, users) = two().await;
-    let account = apps[0].app.store.account(id(OWNER)).await.unwrap().unwrap();
+    let account = apps[0].app.sources.store.account(id(OWNER)).await.unwrap().unwrap();
     apps[0].sandbox.expire_access("owner");
     apps[0].clock.advance(Duration::from_hours(2));
     // Someone claimed the refresh and was killed.
     let now = apps[0].clock.now();
-    let lease =
-        apps[0].app.store.lease_grant(id(OWNER), account.grant_version, now, now.after(Duration::from_secs(14)));
+    let lease = apps[0].app.sources.store.lease_grant(
+        id(OWNER),
+        account.grant_version,
+        now,
+        now.after(Duration::from_secs(14)),
+    );
     assert_eq!(lease.await.unwrap(), Lease::Mine);
     let (refreshes, lists) = (apps[0].sandbox.calls(Endpoint::Token), apps[0].sandbox.calls(Endpoint::Guilds));
     let asking = tokio::spawn({

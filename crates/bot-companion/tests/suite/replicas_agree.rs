@@ -96,7 +96,7 @@ async fn a_user_who_is_blocked_on_one_is_out_on_all() {
     for app in &apps {
         app.sign_in(&app.sandbox.issue_code("owner")).await.refused(403, "user_blocked");
     }
-    assert!(apps[2].app.store.unblock(id(OWNER)).await.unwrap());
+    assert!(apps[2].app.sources.store.unblock(id(OWNER)).await.unwrap());
     for app in &apps {
         app.user("owner").await;
     }
@@ -110,7 +110,7 @@ async fn a_key_that_is_revoked_on_one_is_refused_on_all() {
     for bot in &bots {
         assert_eq!(bot.call(Method::GET, "/bot/state").send().await.status, 200, "a new key works at once");
     }
-    assert!(apps[1].app.store.revoke_key(bot.key_id.clone(), apps[1].clock.now()).await.unwrap());
+    assert!(apps[1].app.sources.store.revoke_key(bot.key_id.clone(), apps[1].clock.now()).await.unwrap());
     for bot in &bots {
         let state = async || bot.call(Method::GET, "/bot/state").send().await;
         eventually("the key is refused", async || state().await.status == 401).await;

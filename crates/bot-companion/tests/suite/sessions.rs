@@ -217,7 +217,7 @@ async fn blocking_a_user_ends_their_sessions_at_once_and_keeps_them_out_until_un
 
     let app = app.restarted(&[]).await;
     app.sign_in(&app.sandbox.issue_code("owner")).await.refused(403, "user_blocked");
-    assert!(app.app.store.unblock(id(OWNER)).await.unwrap());
+    assert!(app.app.sources.store.unblock(id(OWNER)).await.unwrap());
     let back = app.user("owner").await;
     assert_eq!(sessions(&back).await.len(), 1, "the sessions of before stay ended");
 }
@@ -265,7 +265,7 @@ async fn of_many_who_sign_in_at_once_no_more_stay_than_may() {
     });
     let answers = futures_util::future::join_all(calls).await;
     assert!(answers.iter().all(|answer| answer.status == 200));
-    let stored = app.app.store.sessions_of(id(OWNER)).await.unwrap();
+    let stored = app.app.sources.store.sessions_of(id(OWNER)).await.unwrap();
     assert_eq!(stored.len(), 3);
 }
 

@@ -80,7 +80,7 @@ async fn what_is_announced_ahead_is_on_the_home_page_and_can_be_linked_to() {
     let home = page(&app.anon(), "/site/").await;
     assert!(home.contains("Maintenance tomorrow"), "{home}");
     assert!(home.contains(&format!("href=\"/site/status#announcement-{id}\"")), "{home}");
-    assert!(app.app.store.end_announcement(id, app.clock.now()).await.unwrap());
+    assert!(app.app.sources.store.end_announcement(id, app.clock.now()).await.unwrap());
     let over = status(&app).await;
     assert!(over.contains(&format!("id=\"announcement-{id}\"")) && over.contains(link), "{over}");
     assert!(!page(&app.anon(), "/site/").await.contains("Maintenance tomorrow"));
@@ -98,7 +98,7 @@ async fn every_announcement_is_on_the_status_page_once_however_many_there_are() 
         ends: START.after(Duration::from_hours(31)),
     };
     let notice = Notice::new("Larger database", "").unwrap().during(window);
-    ids.push(app.app.store.announce(notice, app.clock.now()).await.unwrap());
+    ids.push(app.app.sources.store.announce(notice, app.clock.now()).await.unwrap());
     let home = page(&app.anon(), "/site/").await;
     for title in ["Announcement 6", "Announcement 5", "Larger database"] {
         assert!(home.contains(title), "{title}: {home}");
@@ -116,7 +116,7 @@ async fn maintenance_is_scheduled_then_in_progress_then_over_by_itself() {
     let in_hours = |hours: u64| START.after(Duration::from_hours(hours));
     let notice = Notice::new("Larger database", "Commands may be slow.").unwrap();
     let window = MaintenanceWindow { begins: in_hours(30), ends: in_hours(31) };
-    app.app.store.announce(notice.during(window), app.clock.now()).await.unwrap();
+    app.app.sources.store.announce(notice.during(window), app.clock.now()).await.unwrap();
     let feed = async || app.anon().get("/site/incidents.atom").await.text();
     let state = async || {
         let answer = app.anon().get("/site/incidents.json").await;
@@ -167,8 +167,9 @@ async fn maintenance_is_scheduled_then_in_progress_then_over_by_itself() {
 
     // Cancelled before it began.
     let next = MaintenanceWindow { begins: in_hours(50), ends: in_hours(51) };
-    let id = app.app.store.announce(Notice::new("Next", "").unwrap().during(next), app.clock.now()).await.unwrap();
-    assert!(app.app.store.end_announcement(id, app.clock.now()).await.unwrap());
+    let id =
+        app.app.sources.store.announce(Notice::new("Next", "").unwrap().during(next), app.clock.now()).await.unwrap();
+    assert!(app.app.sources.store.end_announcement(id, app.clock.now()).await.unwrap());
     assert!(feed().await.contains("<title>Next (Cancelled)</title>"));
     assert!(status(&app).await.contains("Next</bdi> <span class=\"chip\">Cancelled</span>"));
 }
@@ -184,7 +185,10 @@ async fn updates_are_told_newest_first_on_the_page_and_in_the_feeds() {
     let post = async |subject, phase, text: &str| {
         app.clock.advance(Duration::from_mins(1));
         let update = NewUpdate::new(subject, phase, text).unwrap();
-        assert_eq!(app.app.store.update_happening(update, app.clock.now()).await.unwrap(), UpdateOutcome::Posted);
+        assert_eq!(
+            app.app.sources.store.update_happening(update, app.clock.now()).await.unwrap(),
+            UpdateOutcome::Posted
+        );
     };
     let incident = UpdateSubject::Incident(1);
     post(incident, UpdatePhase::Investigating, "Looking <b>into</b> it: https://bot.example/log").await;

@@ -107,7 +107,7 @@ async fn hidden_parts_are_gone_and_nothing_links_to_them() {
     let app = TestApp::builder().set("[site]\nhide = [\"status\", \"dashboard\", \"docs\", \"team\"]").start().await;
     let id = announce(&app, "Moving", "From https://old.example to https://new.example.").await;
     let update = NewUpdate::new(UpdateSubject::Announcement(id), UpdatePhase::Monitoring, "Nearly there.").unwrap();
-    app.app.store.update_happening(update, app.clock.now()).await.unwrap();
+    app.app.sources.store.update_happening(update, app.clock.now()).await.unwrap();
     let home = page(&app.anon(), "/site/").await;
     assert!(home.contains("Moving") && home.contains("<a href=\"https://new.example\""), "{home}");
     assert!(home.contains("Nearly there."), "{home}");

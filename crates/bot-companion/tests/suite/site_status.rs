@@ -56,7 +56,7 @@ pub(crate) async fn watched(app: &TestApp, seconds: u64) {
 }
 
 pub(crate) async fn announce(app: &TestApp, title: &str, text: &str) -> u64 {
-    app.app.store.announce(Notice::new(title, text).unwrap(), app.clock.now()).await.unwrap()
+    app.app.sources.store.announce(Notice::new(title, text).unwrap(), app.clock.now()).await.unwrap()
 }
 
 #[tokio::test]
@@ -128,7 +128,7 @@ async fn some_silent_shards_are_named_and_the_others_are_up() {
             shards,
             leaving: false,
         };
-        app.app.store.record_heartbeat(heartbeat, app.clock.now()).await.unwrap();
+        app.app.sources.store.record_heartbeat(heartbeat, app.clock.now()).await.unwrap();
     };
     heartbeat("a", 0..5).await;
     heartbeat("b", 5..9).await;
@@ -175,6 +175,7 @@ async fn five_thousand_shards_are_all_there_and_the_page_is_small() {
             leaving: false,
         };
         app.app
+            .sources
             .store
             .record_heartbeat(heartbeat, START.before(Duration::from_secs(u64::from(process % 30))))
             .await
@@ -329,7 +330,7 @@ async fn announcements_follow_the_state_and_are_text_and_nothing_else() {
     assert!(after.contains("id=\"incidents\""), "{after}");
     assert!(shown.contains("One line\n&lt;script&gt;alert(2)&lt;/script&gt;") && !shown.contains("<script>"));
     assert!(read_times(&shown).contains("Posted 15 Jan 2027, 08:00 UTC"));
-    assert!(app.app.store.end_announcement(id, app.clock.now()).await.unwrap());
+    assert!(app.app.sources.store.end_announcement(id, app.clock.now()).await.unwrap());
     let over = status(&app).await;
     assert!(!over.contains("class=\"announcements\""));
     assert!(section(&over, "incidents").contains("🎩</bdi> <span class=\"chip\">Ended</span>"), "{over}");

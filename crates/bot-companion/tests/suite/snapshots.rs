@@ -139,7 +139,7 @@ async fn the_status() {
         ],
         leaving: false,
     };
-    app.app.store.record_heartbeat(heartbeat, START).await.unwrap();
+    app.app.sources.store.record_heartbeat(heartbeat, START).await.unwrap();
     insta::assert_snapshot!("status", status().await);
 }
 
@@ -211,7 +211,7 @@ async fn every_other_error() {
     seen.push(impatient.sign_in("a-code").await);
     let closed = TestApp::start().await;
     let member = closed.user("member").await;
-    closed.app.store.close().await;
+    closed.app.sources.store.close().await;
     seen.push(member.get("/sessions").await);
     insta::assert_snapshot!("errors", seen.iter().map(line).collect::<Vec<_>>().join("\n"));
 }

@@ -162,7 +162,7 @@ mod tests {
         let nothing = std::iter::empty::<(String, String)>();
         let config = Config::load_over(&[Layer::new("test", configuration)], None, nothing).unwrap();
         let app = App::build(config, clock.clone(), Random::seeded(1), Version::UNKNOWN).await.unwrap();
-        app.store.close().await;
+        app.sources.store.close().await;
         for (rounds, lines) in [(3, 1), (1, 2)] {
             for _ in 0..rounds {
                 app.accounts.start_revoking();

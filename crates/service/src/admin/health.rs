@@ -47,15 +47,16 @@ impl ProbeOutcome {
 
 impl StoreProbe {
     pub(super) fn new(app: &Arc<App>) -> Self {
-        Self { app: Arc::clone(app), check: SharedCheck::new(PROBE_EVERY, app.clock.clone()) }
+        Self { app: Arc::clone(app), check: SharedCheck::new(PROBE_EVERY, app.sources.clock.clone()) }
     }
 
     pub(super) async fn get(&self) -> ProbeOutcome {
         let outcome = self.check.get(|| {
             let app = Arc::clone(&self.app);
             async move {
-                let now = app.clock.now();
-                let (read, write) = tokio::join!(within(app.store.probe_read()), within(app.store.probe_write(now)));
+                let now = app.sources.clock.now();
+                let (read, write) =
+                    tokio::join!(within(app.sources.store.probe_read()), within(app.sources.store.probe_write(now)));
                 ProbeOutcome { read, write, problem: problem(&app) }
             }
         });
@@ -66,7 +67,7 @@ impl StoreProbe {
 
 /// A stable name for a problem with the store that goes beyond one failure.
 fn problem(app: &App) -> Option<&'static str> {
-    let metrics = app.store.metrics();
+    let metrics = app.sources.store.metrics();
     match (metrics.damaged.get(), metrics.file_lost.get()) {
         (1.., _) => Some("store_damaged"),
         (_, 1..) => Some("store_file_lost"),
@@ -98,10 +99,10 @@ fn store(probed: &ProbeOutcome) -> Value {
 }
 
 fn provider(app: &App) -> Value {
-    let state = app.provider.state();
+    let state = app.sources.provider.state();
     let open: Vec<&str> = state.open_circuits.iter().map(|endpoint| endpoint.text()).collect();
     let last_call = state.last_call.map(|(endpoint, outcome, at)| {
-        let ago = app.clock.now().since(at).as_secs();
+        let ago = app.sources.clock.now().since(at).as_secs();
         json!({"call": endpoint.text(), "outcome": outcome.text(), "seconds_ago": ago})
     });
     let (status, reason) = match state.last_call {
@@ -134,7 +135,7 @@ fn provider(app: &App) -> Value {
 }
 
 fn bot(app: &App) -> Value {
-    let now = app.clock.now();
+    let now = app.sources.clock.now();
     let reported = app.views.status.last_known_health(Health::latest_report).flatten();
     let (status, reason) = match reported {
         None => ("unknown", Some("no heartbeat from the bot is on record")),

@@ -38,13 +38,13 @@ pub(super) struct AdminService {
 impl AdminService {
     pub(super) fn new(app: Arc<App>) -> Self {
         let probe = StoreProbe::new(&app);
-        Self { probe, census: SharedCheck::new(CENSUS_EVERY, app.clock.clone()), app }
+        Self { probe, census: SharedCheck::new(CENSUS_EVERY, app.sources.clock.clone()), app }
     }
 
     /// Answers a request to this address of ours.
     pub(super) async fn respond<B>(&self, request: &Request<B>, own_address: IpAddr) -> Response<Full<Bytes>> {
         let mut response = self.route(request, own_address).await;
-        response.headers_mut().insert(header::DATE, date::header(self.app.clock.now()));
+        response.headers_mut().insert(header::DATE, date::header(self.app.sources.clock.now()));
         response
     }
 

@@ -31,10 +31,10 @@ pub(super) struct Census {
 impl Census {
     pub(super) async fn take(app: Arc<App>) -> Self {
         let (sessions, unreadable, bytes, last_backup) = tokio::join!(
-            app.store.session_count(),
+            app.sources.store.session_count(),
             app.unreadable_grants(),
-            app.store.bytes(),
-            app.store.last_backup(),
+            app.sources.store.bytes(),
+            app.sources.store.last_backup(),
         );
         Self {
             sessions: sessions.ok(),
@@ -61,7 +61,7 @@ pub(super) fn collect(app: &App, store_is_up: bool, census: &Census) -> String {
 fn requests(text: &mut Exposition, app: &App) {
     text.family(list::HTTP_REQUESTS);
     text.family(list::HTTP_DURATION);
-    if let Some(requests) = app.metrics.requests.get() {
+    if let Some(requests) = app.sources.metrics.requests.get() {
         for (route, method, status, count) in requests.counts() {
             let labels = [("method", method.text()), ("route", route), ("status", &status)];
             text.sample(list::HTTP_REQUESTS, &labels, count);
@@ -71,26 +71,26 @@ fn requests(text: &mut Exposition, app: &App) {
         }
     }
     for error in ServerError::ALL {
-        text.sample(list::SERVER_ERRORS, &[("error", error.text())], app.metrics.server_errors.get(*error));
+        text.sample(list::SERVER_ERRORS, &[("error", error.text())], app.sources.metrics.server_errors.get(*error));
     }
-    let calls = &app.provider.metrics().calls;
+    let calls = &app.sources.provider.metrics().calls;
     for limit in LimitName::ALL {
         let hit = match limit {
             LimitName::FailureBudget => {
                 Endpoint::ALL.iter().map(|endpoint| calls.get(*endpoint, ProviderOutcome::BudgetSpent)).sum()
             }
-            limit => app.metrics.limits.get(*limit),
+            limit => app.sources.metrics.limits.get(*limit),
         };
         text.sample(list::LIMITS_HIT, &[("limit", limit.text())], hit);
     }
-    let people = (app.metrics.requests_in_flight.get(), app.current.get().limits.concurrent_requests as u64);
+    let people = (app.sources.metrics.requests_in_flight.get(), app.current.get().limits.concurrent_requests as u64);
     let of_bots = app.uploads.pools().map(|(name, pool)| (name, (pool.in_use() as u64, pool.size() as u64)));
     for (name, (in_flight, limit)) in [("people", people)].into_iter().chain(of_bots) {
         text.sample(list::REQUESTS_IN_FLIGHT, &[("pool", name)], in_flight);
         text.sample(list::REQUESTS_LIMIT, &[("pool", name)], limit);
     }
-    text.value(list::CONNECTIONS, app.metrics.connections.get());
-    text.value(list::CONNECTIONS_ACCEPTED, app.metrics.accepted.get());
+    text.value(list::CONNECTIONS, app.sources.metrics.connections.get());
+    text.value(list::CONNECTIONS_ACCEPTED, app.sources.metrics.accepted.get());
     let (public, of_users) = app.live.counts();
     text.sample(list::LIVE_STREAMS, &[("kind", "public")], public);
     text.sample(list::LIVE_STREAMS, &[("kind", "user")], of_users);
@@ -98,14 +98,14 @@ fn requests(text: &mut Exposition, app: &App) {
 
 fn people(text: &mut Exposition, app: &App, census: &Census) {
     for outcome in SignInOutcome::ALL {
-        text.sample(list::SIGN_INS, &[("outcome", outcome.text())], app.metrics.sign_ins.get(*outcome));
+        text.sample(list::SIGN_INS, &[("outcome", outcome.text())], app.sources.metrics.sign_ins.get(*outcome));
     }
     text.value_if_any(list::SESSIONS, census.sessions);
     text.value_if_any(list::GRANTS_UNREADABLE, census.unreadable_grants);
 }
 
 fn provider(text: &mut Exposition, app: &App) {
-    let (metrics, state) = (app.provider.metrics(), app.provider.state());
+    let (metrics, state) = (app.sources.provider.metrics(), app.sources.provider.state());
     for call in Endpoint::ALL {
         for outcome in ProviderOutcome::ALL {
             let labels = [("call", call.text()), ("outcome", outcome.text())];
@@ -120,7 +120,7 @@ fn provider(text: &mut Exposition, app: &App) {
 }
 
 fn store(text: &mut Exposition, app: &App, is_up: bool, census: &Census) {
-    let (metrics, load) = (app.store.metrics(), app.store.load());
+    let (metrics, load) = (app.sources.store.metrics(), app.sources.store.load());
     text.value(list::STORE_UP, u8::from(is_up));
     for access in StoreAccess::ALL {
         for outcome in StoreOutcome::ALL {
@@ -143,7 +143,7 @@ fn store(text: &mut Exposition, app: &App, is_up: bool, census: &Census) {
         }
     }
     text.value_if_any(list::LAST_BACKUP, census.last_backup.map(Time::seconds));
-    text.value(list::AUDIT_LOST, app.audit.rows_lost());
+    text.value(list::AUDIT_LOST, app.sources.audit.rows_lost());
     text.value(list::STORE_DAMAGED, metrics.damaged.get());
     text.value(list::STORE_FILE_LOST, metrics.file_lost.get());
 }
@@ -152,16 +152,16 @@ fn caches(text: &mut Exposition, app: &App) {
     for cache in CacheName::ALL {
         let name = ("cache", cache.text());
         for outcome in CacheOutcome::ALL {
-            let count = app.metrics.caches.requests(*cache, *outcome);
+            let count = app.sources.metrics.caches.requests(*cache, *outcome);
             text.sample(list::CACHE_REQUESTS, &[name, ("outcome", outcome.text())], count);
         }
-        text.sample(list::CACHE_EVICTIONS, &[name], app.metrics.caches.evictions.get(*cache));
+        text.sample(list::CACHE_EVICTIONS, &[name], app.sources.metrics.caches.evictions.get(*cache));
         text.sample(list::CACHE_ENTRIES, &[name], app.views.cached_entries(*cache));
     }
 }
 
 fn bot(text: &mut Exposition, app: &App) {
-    let now = app.clock.now();
+    let now = app.sources.clock.now();
     text.family(list::FEED_AGE);
     let shards = app.views.status.last_known_health(|health| {
         if let Some(age) = health.report_age(now) {
@@ -186,13 +186,16 @@ fn shard_ages(text: &mut Exposition, health: &Health, now: Time) {
 }
 
 fn machine(text: &mut Exposition, app: &App) {
-    text.value_if_any(list::CERTIFICATE_EXPIRY, Some(app.metrics.certificate_expiry.get()).filter(|at| *at > 0));
+    text.value_if_any(
+        list::CERTIFICATE_EXPIRY,
+        Some(app.sources.metrics.certificate_expiry.get()).filter(|at| *at > 0),
+    );
     if let Some(disk) = store::local_file(&app.config.store.url).and_then(|database| disk_of(&database)) {
         text.value(list::DISK_FREE, disk.f_bavail.saturating_mul(disk.f_frsize));
         text.value(list::DISK_SIZE, disk.f_blocks.saturating_mul(disk.f_frsize));
     }
-    text.value(list::CLOCK_STEPS, app.metrics.clock_steps.get());
-    text.value(list::RELOAD_SUCCESS, u8::from(app.metrics.reload_failed.get() == 0));
+    text.value(list::CLOCK_STEPS, app.sources.metrics.clock_steps.get());
+    text.value(list::RELOAD_SUCCESS, u8::from(app.sources.metrics.reload_failed.get() == 0));
     let process = ProcessStats::read();
     text.value_if_any(list::PROCESS_CPU, process.cpu.map(|time| time.as_secs_f64()));
     text.value_if_any(list::PROCESS_MEMORY, process.resident_bytes);

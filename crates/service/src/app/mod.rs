@@ -7,7 +7,6 @@ mod clock_watch;
 mod recorder;
 mod uploads;
 
-use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,7 +44,7 @@ const SWEEP_EVERY: Duration = Duration::from_mins(1);
 
 /// What a handler can reach: the [`Sources`], which it derefs to, and what is built on them.
 pub struct App {
-    pub(crate) sources: Sources,
+    pub sources: Sources,
     /// The configuration at startup.
     pub config: Config,
     /// The options that a reload can change, like limits and origins.
@@ -66,14 +65,6 @@ pub struct App {
     shutting_down: AtomicBool,
     /// The check behind `/livez` and the watchdog: whether the worker threads respond.
     pub liveness: Arc<Liveness>,
-}
-
-impl Deref for App {
-    type Target = Sources;
-
-    fn deref(&self) -> &Sources {
-        &self.sources
-    }
 }
 
 /// Why the service cannot start.
@@ -175,7 +166,7 @@ impl App {
         let before = self.current.get().limits.concurrent_requests;
         self.current.replace(config);
         if let Some(keys) = keys {
-            self.vault.replace(keys);
+            self.sources.vault.replace(keys);
         }
         self.rate_limits.set(&config.limits, &config.feed);
         self.live.set_limits(&config.limits);
@@ -185,7 +176,7 @@ impl App {
             let surplus = saturating::to_u32(before - now);
             let app = Arc::clone(self);
             // Permits in use are removed once they are returned.
-            self.background.spawn(async move {
+            self.sources.background.spawn(async move {
                 if let Ok(permits) = app.request_permits.acquire_many(surplus).await {
                     permits.forget();
                 }
@@ -195,12 +186,12 @@ impl App {
 
     /// The IDs of the keys that decrypt grants; the first one also encrypts.
     pub fn key_ids(&self) -> Vec<String> {
-        self.vault.key_ids()
+        self.sources.vault.key_ids()
     }
 
     /// How many grants cannot be decrypted because their key is not configured, and the IDs of those keys.
     pub async fn unreadable_grants(&self) -> store::Result<(u64, Vec<String>)> {
-        let grants = self.store.grants_by_key().await?;
+        let grants = self.sources.store.grants_by_key().await?;
         let known = self.key_ids();
         let is_unknown = |(id, _): &(String, u64)| !known.contains(id);
         let unknown: Vec<_> = grants.into_iter().filter(is_unknown).collect();
@@ -241,10 +232,10 @@ impl App {
             tokio::select! {
                 _ = flush.tick() => {
                     self.accounts.start_revoking();
-                    self.report_served_stale();
-                    self.floods.report(self.clock.ticks());
+                    self.sources.report_served_stale();
+                    self.sources.floods.report(self.sources.clock.ticks());
                     self.flush().await;
-                    self.audit.flush(false).await;
+                    self.sources.audit.flush(false).await;
                 }
                 _ = sweep.tick() => {
                     // This also removes what an upload left behind in a crash.
@@ -273,12 +264,12 @@ impl App {
 
     /// Waits for background tasks, saves what is only in memory, and closes the store.
     pub async fn close(&self, limit: Duration) {
-        if !self.background.drain(limit).await {
+        if !self.sources.background.drain(limit).await {
             warn!("background tasks did not finish in time");
         }
         self.flush().await;
-        self.audit.flush(true).await;
-        self.store.close().await;
+        self.sources.audit.flush(true).await;
+        self.sources.store.close().await;
     }
 
     async fn flush(&self) {

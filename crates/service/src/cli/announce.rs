@@ -172,10 +172,10 @@ pub(super) fn run(announce: Announce) -> anyhow::Result<()> {
         }
         Some(AnnounceCommand::End { id, form, config }) => {
             let (ended, at) = database::with(&config, Missing::Refuse, async |app| {
-                let now = app.clock.now();
-                let ended = app.store.end_announcement(id, now).await?;
+                let now = app.sources.clock.now();
+                let ended = app.sources.store.end_announcement(id, now).await?;
                 if ended {
-                    app.audit.command(AuditKind::Command, &format!("announce end {id}"), None, None);
+                    app.sources.audit.command(AuditKind::Command, &format!("announce end {id}"), None, None);
                 }
                 Ok((ended, now))
             })?;
@@ -184,9 +184,9 @@ pub(super) fn run(announce: Announce) -> anyhow::Result<()> {
         }
         Some(AnnounceCommand::Remove { id, form, config }) => {
             let removed = database::with(&config, Missing::Refuse, async |app| {
-                let removed = app.store.remove_announcement(id).await?;
+                let removed = app.sources.store.remove_announcement(id).await?;
                 if removed {
-                    app.audit.command(AuditKind::Command, &format!("announce remove {id}"), None, None);
+                    app.sources.audit.command(AuditKind::Command, &format!("announce remove {id}"), None, None);
                 }
                 Ok(removed)
             })?;
@@ -221,9 +221,9 @@ fn post(
         None => (notice, "announce"),
     };
     let (id, at) = database::with(config, Missing::Refuse, async |app| {
-        let now = app.clock.now();
-        let id = app.store.announce(notice, now).await?;
-        app.audit.command(AuditKind::Command, &format!("{command} {id}"), None, None);
+        let now = app.sources.clock.now();
+        let id = app.sources.store.announce(notice, now).await?;
+        app.sources.audit.command(AuditKind::Command, &format!("{command} {id}"), None, None);
         Ok((id, now))
     })?;
     Ok(form.one(&json!({ "id": id, "posted": at.iso8601() }), || {
@@ -240,13 +240,13 @@ impl WindowOptions {
 
 fn reschedule(id: u64, times: NewTimes, form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
     let moved = database::with(config, Missing::Refuse, async |app| {
-        let history = app.store.history().await?;
+        let history = app.sources.store.history().await?;
         let known = history.announcements.iter().find(|announcement| announcement.id == id);
         let Some(planned) = known.and_then(|announcement| announcement.window) else { return Ok(None) };
         let window = times.both(planned).checked()?;
-        let moved = app.store.reschedule_announcement(id, window, app.clock.now()).await?;
+        let moved = app.sources.store.reschedule_announcement(id, window, app.sources.clock.now()).await?;
         if moved {
-            app.audit.command(AuditKind::Command, &format!("announce reschedule {id}"), None, None);
+            app.sources.audit.command(AuditKind::Command, &format!("announce reschedule {id}"), None, None);
         }
         Ok(moved.then_some(window))
     })?;
@@ -260,10 +260,10 @@ fn reschedule(id: u64, times: NewTimes, form: OutputForm, config: &ConfigFile) -
 fn update(update: NewUpdate, form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
     let (subject, status) = (update.subject, update.phase.name());
     let (outcome, at) = database::with(config, Missing::Refuse, async |app| {
-        let now = app.clock.now();
-        let outcome = app.store.update_happening(update, now).await?;
+        let now = app.sources.clock.now();
+        let outcome = app.sources.store.update_happening(update, now).await?;
         if outcome == UpdateOutcome::Posted {
-            app.audit.command(AuditKind::Command, &format!("announce update {subject} {status}"), None, None);
+            app.sources.audit.command(AuditKind::Command, &format!("announce update {subject} {status}"), None, None);
         }
         Ok((outcome, now))
     })?;

@@ -53,7 +53,7 @@ pub(super) fn run(command: FeedbackCommand) -> anyhow::Result<()> {
             let (app, file) = (Arc::clone(app), file.clone());
             let runtime = tokio::runtime::Handle::current();
             // Reading a file blocks, while the store answers on the runtime.
-            app.audit.command(AuditKind::Command, "feedback import", None, None);
+            app.sources.audit.command(AuditKind::Command, "feedback import", None, None);
             tokio::task::spawn_blocking(move || import(Some((&app, &runtime)), &file)).await?
         })
     }?;
@@ -107,7 +107,7 @@ fn import(store: Option<(&Arc<App>, &tokio::runtime::Handle)>, path: &Path) -> a
         None => Ok(()),
         Some((app, runtime)) => {
             let changes = batch.into_iter().map(Change::Feedback).collect();
-            Ok(runtime.block_on(app.store.apply(changes))?)
+            Ok(runtime.block_on(app.sources.store.apply(changes))?)
         }
     })
     .with_context(|| path.display().to_string());

@@ -58,10 +58,10 @@ pub(super) fn run(key: Key) -> anyhow::Result<()> {
         Key::List { form, config } => list(form, &config)?,
         Key::Revoke { id, form, config } => {
             let (revoked, at) = database::with(&config, Missing::Refuse, async |app| {
-                let now = app.clock.now();
-                let revoked = app.store.revoke_key(id.clone(), now).await?;
+                let now = app.sources.clock.now();
+                let revoked = app.sources.store.revoke_key(id.clone(), now).await?;
                 if revoked {
-                    app.audit.command(AuditKind::Command, "key revoke", None, Some(&id));
+                    app.sources.audit.command(AuditKind::Command, "key revoke", None, Some(&id));
                 }
                 Ok((revoked, now))
             })?;
@@ -81,9 +81,9 @@ fn create(label: String, form: OutputForm, config: &ConfigFile) -> anyhow::Resul
     let secret = token::generate(TokenKind::BotKey, secret_bytes);
     let id = random_text(ID, secret_bytes);
     let key = database::with(config, Missing::Make, async |app| {
-        let key = BotKey { id: id.clone(), label, created: app.clock.now(), revoked: None };
-        app.store.add_key(key.clone(), token::hash_of(&secret)).await?;
-        app.audit.command(AuditKind::Command, "key create", None, Some(&id));
+        let key = BotKey { id: id.clone(), label, created: app.sources.clock.now(), revoked: None };
+        app.sources.store.add_key(key.clone(), token::hash_of(&secret)).await?;
+        app.sources.audit.command(AuditKind::Command, "key create", None, Some(&id));
         Ok(key)
     })?;
     let secret = secret.expose_secret();

@@ -117,12 +117,12 @@ pub(super) async fn show(reading: &Reading, id: Snowflake, form: OutputForm) -> 
 
 /// Forgets a user, after confirmation.
 pub(super) async fn forget(app: &Arc<App>, id: Snowflake, is_meant: bool, form: OutputForm) -> anyhow::Result<String> {
-    let person = read(&*app.store, id).await?;
+    let person = read(&*app.sources.store, id).await?;
     if !is_meant {
         confirm(&person)?;
     }
-    let erased = app.store.forget(id, app.clock.now()).await?;
-    app.audit.command(AuditKind::Command, "users forget", Some(UserHash::of(id).in_audit()), None);
+    let erased = app.sources.store.forget(id, app.sources.clock.now()).await?;
+    app.sources.audit.command(AuditKind::Command, "users forget", Some(UserHash::of(id).in_audit()), None);
     let left = vacuum::after_forgetting(&app.config.store.url).await;
     let revokes =
         person.traces.has_grant_to_revoke || person.account.as_ref().is_some_and(|account| account.grant.is_some());

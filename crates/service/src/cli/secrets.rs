@@ -54,11 +54,11 @@ pub(super) fn run(secrets: &Secrets) -> anyhow::Result<()> {
         Secrets::Reseal { form, config } => {
             let (done, report) = database::with(config, Missing::Refuse, async |app| {
                 refuse_another_key(&app.config, &app.key_ids()).await?;
-                let grants = app.store.grants_by_key().await?.iter().map(|(_, grants)| grants).sum();
+                let grants = app.sources.store.grants_by_key().await?.iter().map(|(_, grants)| grants).sum();
                 let bar = progress(grants);
                 let done = app.accounts.reseal(|report| bar.set_position(report.seen)).await;
                 bar.finish_and_clear();
-                app.audit.command(AuditKind::Command, "secrets reseal", None, None);
+                app.sources.audit.command(AuditKind::Command, "secrets reseal", None, None);
                 Ok((done?, app.accounts.grant_report().await?))
             })?;
             let value = json!({

@@ -86,7 +86,7 @@ pub(super) fn run(
             let traces =
                 Traces::start(endpoint, started.otel.sample_percent).map_err(|problem| anyhow::anyhow!(problem))?;
             info!("traces are sent to otel.endpoint");
-            let _ = app.traces.set(traces);
+            let _ = app.sources.traces.set(traces);
         }
         let reload = Reload {
             app: Arc::clone(&app),
@@ -133,7 +133,7 @@ pub(super) fn answer_operators(
 
 /// Sending blocks, and the runtime must keep running.
 async fn send_last_traces(app: Arc<App>) {
-    let sent = tokio::task::spawn_blocking(move || app.traces.get().map(Traces::shutdown)).await;
+    let sent = tokio::task::spawn_blocking(move || app.sources.traces.get().map(Traces::shutdown)).await;
     if sent.is_err() {
         warn!("the last traces could not be sent");
     }

@@ -72,8 +72,8 @@ pub(super) fn run(team: Team) -> anyhow::Result<()> {
             if !dry_run {
                 let change = vec![Change::Team(roster)];
                 database::with(&config, Missing::Refuse, async |app| {
-                    app.store.apply(change).await?;
-                    app.audit.command(AuditKind::Command, "team import", None, None);
+                    app.sources.store.apply(change).await?;
+                    app.sources.audit.command(AuditKind::Command, "team import", None, None);
                     Ok(())
                 })?;
             }

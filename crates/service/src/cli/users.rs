@@ -71,16 +71,16 @@ pub(super) enum Users {
 pub(super) fn run(users: &Users) -> anyhow::Result<()> {
     let said = match users {
         Users::Block { id, reason, form, config } => database::with(config, Missing::Refuse, async |app| {
-            let since = app.clock.now();
+            let since = app.sources.clock.now();
             let ended = app.accounts.block(*id, reason.clone()).await?;
-            app.audit.command(AuditKind::Blocked, "users block", Some(id.to_string()), None);
+            app.sources.audit.command(AuditKind::Blocked, "users block", Some(id.to_string()), None);
             let value = json!({ "user": id, "since": since.iso8601(), "reason": reason, "sessions_ended": ended });
             Ok(form.one(&value, || format!("User {id} is blocked; {} ended.\n", counted(ended as u64, "session"))))
         }),
         Users::Unblock { id, form, config } => database::with(config, Missing::Refuse, async |app| {
-            let unblocked = app.store.unblock(*id).await?;
+            let unblocked = app.sources.store.unblock(*id).await?;
             if unblocked {
-                app.audit.command(AuditKind::Unblocked, "users unblock", Some(id.to_string()), None);
+                app.sources.audit.command(AuditKind::Unblocked, "users unblock", Some(id.to_string()), None);
             }
             let text = if unblocked { "may sign in again" } else { "was not blocked" };
             Ok(form.one(&json!({ "user": id, "unblocked": unblocked }), || format!("User {id} {text}.\n")))

@@ -25,9 +25,9 @@ use crate::floods::FloodKind;
 /// Logs a request that the fast path answered, if requests are logged.
 pub(super) fn log_hot(app: &App, request: &HotRequest<'_>, context: &RequestContext, response: &HotResponse<'_>) {
     let access = app.current.access();
-    if let Some(traces) = app.traces.get() {
+    if let Some(traces) = app.sources.traces.get() {
         let span = begin_span(app, traces, &request.method, request.headers.trace_parent, context);
-        span.end(app.clock.ticks().saturating_sub(context.ticks), response.status().as_u16(), context.id());
+        span.end(app.sources.clock.ticks().saturating_sub(context.ticks), response.status().as_u16(), context.id());
     }
     if access != AccessLog::Off {
         let bytes = response.sent_bytes() as u64;
@@ -51,7 +51,7 @@ pub(super) struct AccessRecord {
 impl AccessRecord {
     /// `None` if requests are neither logged nor traced.
     pub(super) fn begin<B>(app: &Arc<App>, context: &RequestContext, request: &Request<B>) -> Option<Self> {
-        let (access, traces) = (app.current.access(), app.traces.get());
+        let (access, traces) = (app.current.access(), app.sources.traces.get());
         (access != AccessLog::Off || traces.is_some()).then(|| Self {
             app: Arc::clone(app),
             access,
@@ -97,7 +97,7 @@ impl AccessRecord {
 impl Drop for AccessRecord {
     fn drop(&mut self) {
         if let Some(span) = self.span.take() {
-            span.end(self.app.clock.ticks().saturating_sub(self.context.ticks), self.status, self.context.id());
+            span.end(self.app.sources.clock.ticks().saturating_sub(self.context.ticks), self.status, self.context.id());
         }
         let Self { app, access, context, method, path, status, bytes, .. } = self;
         AccessLine { context, method, path, status: *status, bytes: *bytes }.write(app, *access);
@@ -112,7 +112,7 @@ fn begin_span(
     parent: Option<&[u8]>,
     context: &RequestContext,
 ) -> RequestSpan {
-    let route = app.metrics.requests.get().map_or("unknown", |requests| requests.route(context.route as usize));
+    let route = app.sources.metrics.requests.get().map_or("unknown", |requests| requests.route(context.route as usize));
     let name = format!("{} {route}", RequestMethod::from(method).text());
     traces.begin(name, context.time, parent.filter(|_| context.from_proxy))
 }
@@ -133,7 +133,7 @@ impl AccessLine<'_> {
         }
         let (id, client) = (context.id(), context.client);
         let (method, path) = (Untrusted(method.as_str()), Untrusted(path));
-        let micros = app.clock.ticks().saturating_sub(context.ticks).as_micros();
+        let micros = app.sources.clock.ticks().saturating_sub(context.ticks).as_micros();
         #[expect(clippy::cast_precision_loss, reason = "a duration in a log line")]
         let millis = micros as f64 / 1000.0;
         info!(target: "bot_companion::access", id, %client, %method, %path, status, millis, bytes, "request");
@@ -145,7 +145,7 @@ impl AccessLine<'_> {
 /// Sign-ins that the provider or the operator refuses are recorded where they are made, in `accounts/sign_in.rs`.
 pub(super) fn log(app: &App, refusal: &ApiError, context: &RequestContext, method: &Method, path: &str) {
     if let Some(kind) = refusal.flood.or_else(|| flood_of(refusal.code)) {
-        app.floods.note(kind, context.client, context.id(), context.ticks);
+        app.sources.floods.note(kind, context.client, context.id(), context.ticks);
     }
     let cause = refusal.cause.as_deref().unwrap_or("-");
     let (id, status, code) = (context.id(), refusal.code.status(), refusal.code.name());
@@ -156,7 +156,7 @@ pub(super) fn log(app: &App, refusal: &ApiError, context: &RequestContext, metho
     let is_expected =
         matches!(refusal.code, ErrorCode::Draining | ErrorCode::IdpMisconfigured | ErrorCode::IdpRedirectRefused);
     let failed = status.is_server_error() && !is_expected;
-    let times = if failed { app.floods.count_failure(refusal.code, app.clock.ticks()) } else { None };
+    let times = if failed { app.sources.floods.count_failure(refusal.code, app.sources.clock.ticks()) } else { None };
     let status = status.as_u16();
     match times {
         Some(times) if refusal.code.server_error().is_some() => {

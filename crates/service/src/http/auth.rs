@@ -69,8 +69,8 @@ pub(super) async fn sign_in(
     let attempt = attempt(&app, &headers, context.client)?;
     let signed_in = app.accounts.sign_in(attempt, |user| app.views.sessions.last_uses(user)).await;
     let signed_in = signed_in?;
-    app.audit.of_user(AuditKind::SignIn, signed_in.user.id, context.origin(), "");
-    let user = UserData::new(signed_in.user, &app.pictures);
+    app.sources.audit.of_user(AuditKind::SignIn, signed_in.user.id, context.origin(), "");
+    let user = UserData::new(signed_in.user, &app.sources.pictures);
     Ok(Success(NewSession { token: signed_in.token.expose_secret().to_owned(), user }))
 }
 
@@ -88,7 +88,7 @@ pub(super) async fn sign_out(
     let ending = Arc::clone(&app);
     run_to_completion(&app, async move {
         ending.accounts.end_session(session.user, session.id).await?;
-        ending.audit.of_user(AuditKind::SignedOut, session.user, context.origin(), "this session");
+        ending.sources.audit.of_user(AuditKind::SignedOut, session.user, context.origin(), "this session");
         Ok(Success(Nothing {}))
     })
     .await
@@ -107,8 +107,8 @@ fn check_places(app: &App, held: usize) -> Result<(), ApiError> {
     if app.request_permits.available_permits() + held > kept_free {
         return Ok(());
     }
-    app.metrics.limits.count(LimitName::ConcurrentRequests);
-    app.metrics.sign_ins.count(SignInOutcome::Overloaded);
+    app.sources.metrics.limits.count(LimitName::ConcurrentRequests);
+    app.sources.metrics.sign_ins.count(SignInOutcome::Overloaded);
     Err(ApiError::new(ErrorCode::Overloaded).after(OVERLOAD_RETRY))
 }
 

@@ -127,9 +127,9 @@ impl RequestContext {
         let is_forwarded = forwarded_for.peek().is_some();
         let client =
             if from_proxy { client(forwarded_for, peer.address, trusted) } else { peer.address.to_canonical() };
-        let (time, ticks) = app.clock.read();
+        let (time, ticks) = app.sources.clock.read();
         Self {
-            id: given.unwrap_or_else(|| RequestId::made(app.random.number())),
+            id: given.unwrap_or_else(|| RequestId::made(app.sources.random.number())),
             zone,
             route: saturating::to_u32(route),
             client,

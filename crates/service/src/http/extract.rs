@@ -74,7 +74,7 @@ impl FromRequestParts<Arc<App>> for Bot {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
         let checked =
-            parts.extensions.get::<RequestContext>().map_or_else(|| app.clock.ticks(), |context| context.ticks);
+            parts.extensions.get::<RequestContext>().map_or_else(|| app.sources.clock.ticks(), |context| context.ticks);
         let hash = bot_key(&parts.headers);
         let cached = hash.and_then(|hash| Some((app.views.keys.cached(&hash)?, hash)));
         let found = match cached {
@@ -83,13 +83,13 @@ impl FromRequestParts<Arc<App>> for Bot {
         };
         if let Some(origin) = parts.extensions.get::<RequestContext>().map(RequestContext::origin) {
             match &found {
-                Ok((key, _)) => app.audit.key_used(key, origin),
-                Err(error) => app.audit.refused(AuditKind::KeyRefused, origin, error.code.name()),
+                Ok((key, _)) => app.sources.audit.key_used(key, origin),
+                Err(error) => app.sources.audit.refused(AuditKind::KeyRefused, origin, error.code.name()),
             }
         }
         let (key, hash) = found?;
         app.rate_limits.feed(&hash).map_err(|wait| {
-            app.metrics.limits.count(LimitName::FeedRequests);
+            app.sources.metrics.limits.count(LimitName::FeedRequests);
             ApiError::limited(LimitName::FeedRequests, wait)
         })?;
         Ok(Self { key, hash, checked })
@@ -112,7 +112,7 @@ async fn find_uncached(parts: &Parts, app: &App, hash: Option<TokenHash>) -> Res
     Err(match allowed {
         Ok(()) => ApiError::new(ErrorCode::BotKeyInvalid),
         Err(wait) => {
-            app.metrics.limits.count(LimitName::RefusedKeys);
+            app.sources.metrics.limits.count(LimitName::RefusedKeys);
             ApiError::limited(LimitName::RefusedKeys, wait)
         }
     })
@@ -120,7 +120,7 @@ async fn find_uncached(parts: &Parts, app: &App, hash: Option<TokenHash>) -> Res
 
 /// The error for a bot's request that gets no permit.
 pub(super) fn feed_overloaded(app: &App) -> ApiError {
-    app.metrics.limits.count(LimitName::ConcurrentRequests);
+    app.sources.metrics.limits.count(LimitName::ConcurrentRequests);
     ApiError::new(ErrorCode::Overloaded).after(OVERLOAD_RETRY)
 }
 

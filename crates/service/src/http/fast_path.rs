@@ -95,7 +95,7 @@ pub(super) fn try_respond(
             Some(HotBody { links_to_site: true, ..HotBody::fixed(body) })
         }
         HotPath::Team => team::try_respond(app, headers),
-        HotPath::Feedback => app.views.feedback.cached(app.random.number()).map(HotBody::fixed),
+        HotPath::Feedback => app.views.feedback.cached(app.sources.random.number()).map(HotBody::fixed),
         HotPath::Stats => stats::try_respond(app, headers),
         HotPath::Guilds => {
             if headers.cache_control.is_some_and(guilds::names_no_cache) {

@@ -66,7 +66,7 @@ pub(super) async fn show(
     let cached = app.views.guilds.get(Listing::WithBot, session.user, wants_refresh(&headers)).await?;
     let body = id.and_then(|id| cached.list.one(id)).ok_or(ErrorCode::GuildNotFound)?;
     let body = encoding::encode(&CompressibleBody::new(body), &headers).await;
-    Ok(respond(body, cached.age(app.clock.now())).into_response())
+    Ok(respond(body, cached.age(app.sources.clock.now())).into_response())
 }
 
 /// List guilds to add the bot to
@@ -95,7 +95,7 @@ async fn respond_list(
 ) -> Result<Response, ApiError> {
     let cached = app.views.guilds.get(listing, session.user, wants_refresh(headers)).await?;
     let body = encoding::encode(&cached.body, headers).await;
-    Ok(respond(body, cached.age(app.clock.now())).into_response())
+    Ok(respond(body, cached.age(app.sources.clock.now())).into_response())
 }
 
 /// The whole list for the fast path, if no work is left.

@@ -56,7 +56,7 @@ pub(super) async fn of_user(
 
 async fn open(app: &App, context: &RequestContext, session: Option<StreamOwner>) -> Result<Response, ApiError> {
     let client = app.rate_limits.client_key(context.client);
-    let body = app.live.open(client, session, app.random.number()).await.map_err(refusal)?;
+    let body = app.live.open(client, session, app.sources.random.number()).await.map_err(refusal)?;
     let headers = [(header::CONTENT_TYPE, EVENT_STREAM), (BUFFERING, NO)];
     Ok((headers, axum::body::Body::new(body)).into_response())
 }

@@ -53,7 +53,7 @@ pub(super) async fn home(State(app): State<Arc<App>>, headers: HeaderMap) -> Res
     let facts = app.views.site.get().await?;
     let history = app.views.history.get().await?;
     // Not the time when the request arrived: how long ago that is, its body decides, and with it the client.
-    let now = app.clock.now();
+    let now = app.sources.clock.now();
     let made_of = vec![Arc::clone(&facts) as Facts, Arc::clone(&history) as Facts];
     let page = app.site.rendered.get_or_render((PageName::Home, language), (made_of, now), || {
         site::home::page(&app.site, language, &facts, &history, now)
@@ -72,7 +72,7 @@ pub(super) async fn status(
     let history = app.views.history.get().await?;
     let server = query.as_deref().and_then(server_of);
     // As above.
-    let now = app.clock.now();
+    let now = app.sources.clock.now();
     let shown = StatusFacts { health: &facts.health, history: &history, now };
     if let Some(server) = server {
         let page = site::status::lookup_page(&app.site, language, &shown, &server);
@@ -97,7 +97,7 @@ fn server_of(query: &str) -> Option<String> {
 /// `/site/incidents.atom`
 pub(super) async fn incidents(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
     let (language, history) = (language(&headers), app.views.history.get().await?);
-    let (made_of, now) = (vec![Arc::clone(&history) as Facts], minute_of(app.clock.now()));
+    let (made_of, now) = (vec![Arc::clone(&history) as Facts], minute_of(app.sources.clock.now()));
     let feed = app.site.rendered.get_or_render((PageName::Incidents, language), (made_of, now), || {
         site::status::feed(&app.site, language, &history, now)
     });
@@ -110,7 +110,7 @@ pub(super) async fn incidents(State(app): State<Arc<App>>, headers: HeaderMap) -
 /// `/site/incidents.json`
 pub(super) async fn incidents_as_json(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
     let history = app.views.history.get().await?;
-    let (made_of, now) = (vec![Arc::clone(&history) as Facts], minute_of(app.clock.now()));
+    let (made_of, now) = (vec![Arc::clone(&history) as Facts], minute_of(app.sources.clock.now()));
     let page = (PageName::IncidentsJson, Language::English);
     let feed = app.site.rendered.get_or_render(page, (made_of, now), || happenings(&history, now));
     Ok(etag::respond(&feed, FOR_A_MINUTE, &headers).await.into_response())
@@ -122,7 +122,7 @@ pub(super) async fn dashboard(State(app): State<Arc<App>>, headers: HeaderMap) -
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let sign_in = site::dashboard::sign_in_at(&app.site, &app.config.idp, host);
     let name = if sign_in == SignIn::Ready { PageName::Dashboard } else { PageName::DashboardWithoutSignIn };
-    let page = app.site.rendered.get_or_render((name, language), (Vec::new(), app.clock.now()), || {
+    let page = app.site.rendered.get_or_render((name, language), (Vec::new(), app.sources.clock.now()), || {
         site::dashboard::page(&app.site, language, &sign_in)
     });
     respond(&app, &page, &headers).await

@@ -58,7 +58,7 @@ impl HttpService {
     pub fn new(app: Arc<App>) -> Self {
         let table = super::routes::route_table(Some(&app.config.site).filter(|site| site.enabled));
         let router = table.router.fallback(async || ApiError::new(ErrorCode::NotFound)).with_state(Arc::clone(&app));
-        let requests = app.metrics.requests.get_or_init(|| Arc::new(RequestMetrics::new(table.zones.routes())));
+        let requests = app.sources.metrics.requests.get_or_init(|| Arc::new(RequestMetrics::new(table.zones.routes())));
         let requests = Arc::clone(requests);
         let hot_routes = Arc::new(HotRoutes::new(&app.config.http.base_path, &table.zones));
         Self { app, router, zones: Arc::new(table.zones), hot_routes, unlisted_origins: Arc::default(), requests }
@@ -106,7 +106,7 @@ impl HttpService {
     {
         let asked = request.uri().path().to_owned();
         let (method, headers, version) = (request.method().clone(), request.headers().clone(), request.version());
-        let measured = MeasuredRequest::new(&self.requests, &self.app.clock, &method, &context);
+        let measured = MeasuredRequest::new(&self.requests, &self.app.sources.clock, &method, &context);
         let (parts, body) = request.into_parts();
         let (body, tracker) = TrackedBody::new(body);
         let request = Request::from_parts(parts, body);
@@ -136,7 +136,7 @@ impl HttpService {
         if method == Method::HEAD {
             response = without_body(response);
         }
-        self.add_headers(&mut response, &headers, &context, self.app.clock.now());
+        self.add_headers(&mut response, &headers, &context, self.app.sources.clock.now());
         measured.end(response.status());
         match record {
             Some(record) => record.end(response),
@@ -147,7 +147,7 @@ impl HttpService {
     /// Counts and logs a refusal.
     fn note(&self, refusal: &ApiError, context: &RequestContext, method: &Method, path: &str) {
         if let Some(error) = refusal.code.server_error() {
-            self.app.metrics.server_errors.count(error);
+            self.app.sources.metrics.server_errors.count(error);
         }
         access::log(&self.app, refusal, context, method, path);
     }
@@ -201,7 +201,7 @@ impl HttpService {
         let (mut parts, body) = request.into_parts();
         // Only now, because a request whose body never comes must not take a permit from others.
         let Ok(_permit) = self.permit(zone) else {
-            self.app.metrics.limits.count(LimitName::ConcurrentRequests);
+            self.app.sources.metrics.limits.count(LimitName::ConcurrentRequests);
             return ApiError::new(ErrorCode::Overloaded).after(OVERLOAD_RETRY).into_response();
         };
         let query = parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
@@ -230,7 +230,7 @@ impl HttpService {
         match zone.permits {
             PermitPool::Requests => {
                 let permit = self.app.request_permits.try_acquire()?;
-                Ok(Some((permit, self.app.metrics.requests_in_flight.hold())))
+                Ok(Some((permit, self.app.sources.metrics.requests_in_flight.hold())))
             }
             PermitPool::PerKey => Ok(None),
         }

@@ -44,7 +44,7 @@ pub(super) async fn end_all(
     let ending = Arc::clone(&app);
     run_to_completion(&app, async move {
         ending.accounts.end_sessions(session.user).await?;
-        ending.audit.of_user(AuditKind::SignedOut, session.user, context.origin(), "all sessions");
+        ending.sources.audit.of_user(AuditKind::SignedOut, session.user, context.origin(), "all sessions");
         Ok(Success(Nothing {}))
     })
     .await
@@ -68,7 +68,7 @@ pub(super) async fn end_one(
         if !ending.accounts.end_session(session.user, id).await? {
             return Err(ErrorCode::SessionNotFound.into());
         }
-        ending.audit.of_user(AuditKind::SignedOut, session.user, context.origin(), "another session");
+        ending.sources.audit.of_user(AuditKind::SignedOut, session.user, context.origin(), "another session");
         Ok(Success(Nothing {}))
     })
     .await
@@ -79,6 +79,6 @@ pub(super) async fn run_to_completion<T: Send + 'static>(
     app: &App,
     work: impl Future<Output = Result<T, ApiError>> + Send + 'static,
 ) -> Result<T, ApiError> {
-    let ended = app.background.spawn(work).await;
+    let ended = app.sources.background.spawn(work).await;
     ended.unwrap_or_else(|error| Err(ApiError::new(ErrorCode::Internal).because(&error)))
 }

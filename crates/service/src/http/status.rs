@@ -41,7 +41,7 @@ pub(super) async fn show(
 /// The two latencies in milliseconds: from sending to arrival, if the client says when it sent, and from arrival to now.
 pub(super) fn latencies(app: &App, context: &RequestContext, sent: Option<&[u8]>) -> (Option<f64>, Duration) {
     let sent = sent.and_then(hot_request::text).and_then(|sent| response_latency(sent, context.time));
-    (sent, app.clock.ticks().saturating_sub(context.ticks))
+    (sent, app.sources.clock.ticks().saturating_sub(context.ticks))
 }
 
 fn response_latency(sent: &str, arrived: Time) -> Option<f64> {

@@ -28,8 +28,8 @@ async fn open_session(app: &App, name: &str, token: TokenHash) -> StreamOwner {
     let id = SessionId::parse(name).unwrap();
     let person = User { username: "a".to_owned(), name: "A".to_owned(), id: user, avatar: "".into() };
     let session = Session { id: id.clone(), user, created: NOW, last_seen: NOW, agent: String::new() };
-    app.store.save_grant(person.clone(), SealedGrant(vec![1]), NOW, None).await.unwrap();
-    app.store.open_session(person, token, session, 50).await.unwrap();
+    app.sources.store.save_grant(person.clone(), SealedGrant(vec![1]), NOW, None).await.unwrap();
+    app.sources.store.open_session(person, token, session, 50).await.unwrap();
     StreamOwner { id, token, user }
 }
 
@@ -43,7 +43,7 @@ async fn while_other_replicas_cannot_be_heard_sessions_are_looked_up() {
     let folder = TestFolder::new();
     let app = app(&folder).await;
     // It learns of nothing that the store changes.
-    let deaf = Arc::new(Freshness::new(app.clock.clone()));
+    let deaf = Arc::new(Freshness::new(app.sources.clock.clone()));
     let sources = Sources { freshness: Arc::clone(&deaf), ..app.sources.clone() };
     let live = Arc::new(Live::new(&sources, Arc::clone(&app.views), &app.config.limits));
     let [ends, stays] = [
@@ -58,7 +58,7 @@ async fn while_other_replicas_cannot_be_heard_sessions_are_looked_up() {
     }
 
     deaf.suspend();
-    assert!(app.store.end_session(user, session, NOW).await.unwrap());
+    assert!(app.sources.store.end_session(user, session, NOW).await.unwrap());
     let heard = async {
         assert_eq!(next(&mut ending).await.as_deref(), Some("event: ended\ndata: {}\n\n"));
         assert_eq!(next(&mut ending).await, None);
@@ -85,9 +85,9 @@ async fn the_end_of_a_session_waits_for_nothing_else_that_streams_watch() {
     }
     // This is the hub's only loop that runs.
     let heard = async {
-        assert!(app.store.end_session(user, session, NOW).await.unwrap());
+        assert!(app.sources.store.end_session(user, session, NOW).await.unwrap());
         assert_eq!(next(&mut of_revoked).await.as_deref(), Some("event: ended\ndata: {}\n\n"));
-        app.clock.advance(Duration::from_hours(7 * 24));
+        app.sources.clock.advance(Duration::from_hours(7 * 24));
         assert_eq!(next(&mut of_expiring).await.as_deref(), Some("event: ended\ndata: {}\n\n"));
     };
     assert!(matches!(select(pin!(live.watch_sessions()), pin!(heard)).await, Either::Right(_)));

@@ -62,7 +62,7 @@ impl ConnectionServer {
     /// Updates the metric for the certificate's expiry; it may have been replaced.
     pub(super) fn note_certificate(&self) {
         if let Some(expires) = self.tls.as_ref().and_then(|tls| tls.expires()) {
-            self.service.app().metrics.certificate_expiry.set(expires.seconds());
+            self.service.app().sources.metrics.certificate_expiry.set(expires.seconds());
         }
     }
 

@@ -72,7 +72,8 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
     let app = Arc::clone(service.app());
-    let registry = Registry::new(&app.config, app.current.clone(), app.clock.clone(), Arc::clone(&app.metrics));
+    let registry =
+        Registry::new(&app.config, app.current.clone(), app.sources.clock.clone(), Arc::clone(&app.sources.metrics));
     let server = Arc::new(ConnectionServer::new(service, tls, registry));
     let periodic = app.run_periodic_tasks();
     let warming = app.keep_warm();

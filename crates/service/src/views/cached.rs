@@ -322,7 +322,7 @@ mod tests {
         slot.insert(begin(&app.sources), Number(1));
         slot.insert(twin, Number(2));
         assert_eq!(slot.get_fresh().map(|cached| cached.0), Some(1), "those who hold it hold what is cached");
-        app.freshness.invalidate(Topic::Team);
+        app.sources.freshness.invalidate(Topic::Team);
         slot.insert(begin(&app.sources), Number(3));
         assert_eq!(slot.insert(late, Number(4)).0, 4, "the reader gets what it read");
         assert_eq!(slot.get_fresh().map(|cached| cached.0), Some(3), "but it replaces nothing newer");
@@ -337,7 +337,7 @@ mod tests {
         assert_eq!(map.or_stale(away(), &1, |stale| Some(stale.0)).unwrap(), 1);
         assert!(map.or_stale(StoreError::Busy("busy".to_owned()), &1, Some).is_err(), "a busy store knows more");
         assert!(map.or_stale(away(), &1, |_| None::<u8>).is_err(), "the view has a word in it");
-        app.freshness.invalidate(Topic::Team);
+        app.sources.freshness.invalidate(Topic::Team);
         assert!(map.or_stale(away(), &1, Some).is_err());
     }
 
@@ -348,13 +348,13 @@ mod tests {
         let slot = CacheSlot::<Number>::new(CacheName::Team, &app.sources);
         assert!(slot.or_stale(away(), Some).is_err(), "nothing is cached yet");
         slot.insert(begin(&app.sources), Number(1));
-        app.freshness.invalidate(Topic::Team);
+        app.sources.freshness.invalidate(Topic::Team);
         assert!(slot.get_fresh().is_none() && !slot.renew());
         for error in [away(), StoreError::Busy("busy".to_owned())] {
             assert_eq!(slot.or_stale(error, |stale| Some(stale.0)).unwrap(), 1);
         }
         assert!(slot.or_stale(StoreError::Failed("broken".to_owned()), Some).is_err(), "it has answered");
-        app.clock.advance(std::time::Duration::from_millis(60_001));
+        app.sources.clock.advance(std::time::Duration::from_millis(60_001));
         assert!(slot.or_stale(away(), Some).is_err());
     }
 }

@@ -112,17 +112,17 @@ impl World {
     pub async fn check_what_is_left(mut self) {
         self.note("the end");
         for (snapshot, _) in std::mem::take(&mut self.staged) {
-            self.app.app.store.abandon_snapshot(snapshot).await.unwrap();
+            self.app.app.sources.store.abandon_snapshot(snapshot).await.unwrap();
         }
         if on_postgres() {
             // SQLite discards what was being staged at a restart; PostgreSQL does so ten minutes later.
             for snapshot in std::mem::take(&mut self.cut_off) {
-                self.app.app.store.abandon_snapshot(snapshot).await.unwrap();
+                self.app.app.sources.store.abandon_snapshot(snapshot).await.unwrap();
             }
         }
         self.app.settled().await;
         let mut calls = 0;
-        while self.app.app.store.clean_up(3).await.unwrap() > 0 {
+        while self.app.app.sources.store.clean_up(3).await.unwrap() > 0 {
             calls += 1;
             assert!(calls < 10_000, "cleaning up does not end");
         }

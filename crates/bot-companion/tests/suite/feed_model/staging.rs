@@ -17,7 +17,7 @@ impl World {
     }
 
     fn now(&self) -> Time {
-        self.app.app.clock.now()
+        self.app.app.sources.clock.now()
     }
 
     pub(super) async fn begin_staging(&mut self, by: usize) {
@@ -27,7 +27,8 @@ impl World {
         let shard = self.dice.any_shard();
         self.note(format!("{} begins to stage {shard:?} at {sequence}", self.model.processes[by].name));
         let key = ShardKey::new(shard.0.try_into().unwrap(), shard.1.try_into().unwrap()).unwrap();
-        let begun = self.app.app.store.begin_snapshot(Scope::Shard(key), self.instance(by), sequence, self.now());
+        let begun =
+            self.app.app.sources.store.begin_snapshot(Scope::Shard(key), self.instance(by), sequence, self.now());
         let snapshot = begun.await.unwrap();
         self.model.note_call(by);
         self.staged.push((snapshot, Staged { by, sequence, shard, lines: Vec::new(), basis: None }));
@@ -46,14 +47,14 @@ impl World {
             SnapshotLine::End(_) => panic!("{line} is not a guild"),
         };
         let (snapshot, staged) = &mut self.staged[index];
-        self.app.app.store.stage(*snapshot, Lines::Guilds(lines.iter().map(read).collect())).await.unwrap();
+        self.app.app.sources.store.stage(*snapshot, Lines::Guilds(lines.iter().map(read).collect())).await.unwrap();
         self.model.stage(staged, lines);
     }
 
     pub(super) async fn commit_staged(&mut self, index: usize) {
         let (snapshot, staged) = self.staged.remove(index);
         self.note(format!("committed: {} {:?}", self.model.processes[staged.by].name, staged.shard));
-        let committed = self.app.app.store.commit_snapshot(snapshot, None, self.now()).await.unwrap();
+        let committed = self.app.app.sources.store.commit_snapshot(snapshot, None, self.now()).await.unwrap();
         let expected = match self.model.commit(&staged) {
             Expected::Refused { next, .. } => Committed::Outdated { next },
             Expected::Accepted { next, unowned, .. } => match unowned.owner {
@@ -68,14 +69,14 @@ impl World {
     pub(super) async fn abandon_staged(&mut self, index: usize) {
         let (snapshot, staged) = self.staged.remove(index);
         self.note(format!("abandoned: {} {:?}", self.model.processes[staged.by].name, staged.shard));
-        self.app.app.store.abandon_snapshot(snapshot).await.unwrap();
+        self.app.app.sources.store.abandon_snapshot(snapshot).await.unwrap();
         self.compare().await;
     }
 
     pub(super) async fn clean_up(&mut self) {
         let batch = 1 + self.dice.index(7);
         self.note(format!("{batch} rows are cleaned up"));
-        self.app.app.store.clean_up(batch).await.unwrap();
+        self.app.app.sources.store.clean_up(batch).await.unwrap();
         self.compare().await;
     }
 }

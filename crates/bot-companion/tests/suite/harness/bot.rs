@@ -34,7 +34,7 @@ impl TestApp {
         let key_id = format!("key{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let key = token::generate(TokenKind::BotKey, secret_bytes);
         let kept = BotKey { id: key_id.clone(), label: instance.to_owned(), created: START, revoked: None };
-        self.app.store.add_key(kept, token::hash_of(&key)).await.unwrap();
+        self.app.sources.store.add_key(kept, token::hash_of(&key)).await.unwrap();
         Bot { client: self.anon(), key, key_id, instance: instance.to_owned() }
     }
 }

@@ -19,7 +19,7 @@ pub async fn claiming<T>(replica: &TestApp, begin: impl FnOnce() -> T) -> T {
     eventually("the replica is at it", async || replica.app.request_permits.available_permits() < everything).await;
     for _ in 0..3 {
         // Writes take turns, so once these are done, the replica has tried to claim the code.
-        replica.app.store.note_seen(vec![]).await.unwrap();
+        replica.app.sources.store.note_seen(vec![]).await.unwrap();
     }
     begun
 }

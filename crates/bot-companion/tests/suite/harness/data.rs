@@ -13,7 +13,7 @@ use super::TestApp;
 impl TestApp {
     /// The bot sends this, and it is acknowledged.
     pub async fn bot_says(&self, changes: impl IntoIterator<Item = Change>) {
-        self.app.store.apply(changes.into_iter().collect()).await.unwrap();
+        self.app.sources.store.apply(changes.into_iter().collect()).await.unwrap();
     }
 }
 

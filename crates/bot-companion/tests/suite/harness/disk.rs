@@ -41,7 +41,7 @@ impl<'a> Disk<'a> {
             self.app.folder.let_in(false).await;
             Vec::new()
         };
-        eventually("the service has noticed", async || self.app.app.freshness.is_suspended()).await;
+        eventually("the service has noticed", async || self.app.app.sources.freshness.is_suspended()).await;
         Lost(lost)
     }
 
@@ -52,12 +52,12 @@ impl<'a> Disk<'a> {
             None => self.app.folder.let_in(true).await,
         }
         self.noticed().await;
-        eventually("the cache is valid again", async || !self.app.app.freshness.is_suspended()).await;
+        eventually("the cache is valid again", async || !self.app.app.sources.freshness.is_suspended()).await;
     }
 
     /// Before each write to SQLite, the service checks whether someone else has written.
     async fn noticed(&self) {
-        eventually("a write succeeds", async || self.app.app.store.note_seen(vec![]).await.is_ok()).await;
+        eventually("a write succeeds", async || self.app.app.sources.store.note_seen(vec![]).await.is_ok()).await;
     }
 }
 

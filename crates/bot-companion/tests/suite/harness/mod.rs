@@ -125,7 +125,7 @@ impl TestApp {
 
     /// Waits until the background work is done.
     pub async fn settled(&self) {
-        assert!(self.app.background.drain(PATIENCE).await, "it goes on and on");
+        assert!(self.app.sources.background.drain(PATIENCE).await, "it goes on and on");
     }
 
     /// Lets the revocations' wait pass, and checks that this many have reached the provider since it started.

@@ -60,13 +60,13 @@ pub(super) fn own_key(data: &Path) -> anyhow::Result<SecretString> {
 /// Stores the demo bot's own key.
 async fn add_key(app: &App, key: &SecretString) -> anyhow::Result<()> {
     let hash = token::hash_of(key);
-    let known = app.store.keys().await?.into_iter().find(|known| known.id == KEY_ID);
+    let known = app.sources.store.keys().await?.into_iter().find(|known| known.id == KEY_ID);
     if known.is_none() {
         let label = "the demo bot of `dev`".to_owned();
-        let key = BotKey { id: KEY_ID.to_owned(), label, created: app.clock.now(), revoked: None };
-        app.store.add_key(key, hash).await?;
+        let key = BotKey { id: KEY_ID.to_owned(), label, created: app.sources.clock.now(), revoked: None };
+        app.sources.store.add_key(key, hash).await?;
     } else {
-        let valid = app.store.key(hash).await?.filter(|known| known.revoked.is_none());
+        let valid = app.sources.store.key(hash).await?.filter(|known| known.revoked.is_none());
         let advice = "the demo bot's key was revoked in this store, or comes from another data folder: choose another folder \
                       with --data, or another database with --store";
         ensure!(valid.is_some(), advice);
@@ -191,7 +191,7 @@ impl DemoBot {
             pace.tick().await;
             let presence = self.presence.lock().await;
             if *presence == Presence::Here
-                && let Err(error) = self.send_heartbeat(self.app.clock.now()).await
+                && let Err(error) = self.send_heartbeat(self.app.sources.clock.now()).await
             {
                 warn!(error = format!("{error:#}"), "the demo bot's heartbeat was lost");
             }
@@ -204,14 +204,14 @@ impl DemoBot {
         match *presence {
             Presence::Gone => return Ok(false),
             _ if online => {
-                self.send_heartbeat(self.app.clock.now()).await?;
+                self.send_heartbeat(self.app.sources.clock.now()).await?;
                 *presence = Presence::Here;
             }
             _ => {
                 // As if this had been its last heartbeat, with nothing new about the shards.
                 let silent = |id| ShardHeartbeat { id, sent: None, acknowledged: None, latency: None };
                 let shards = (0..SHARDS).map(silent).collect();
-                let last = self.app.clock.now().before(LONG_SILENT);
+                let last = self.app.sources.clock.now().before(LONG_SILENT);
                 self.report(shards, last).await?;
                 *presence = Presence::Offline;
             }
@@ -225,18 +225,18 @@ impl DemoBot {
 
     /// `false` if a real bot is reporting.
     async fn send_everything(&self) -> anyhow::Result<bool> {
-        let now = self.app.clock.now();
-        let health = self.app.store.health().await?;
+        let now = self.app.sources.clock.now();
+        let health = self.app.sources.store.health().await?;
         let is_real = |id: &InstanceId| !(id.key == KEY_ID && id.name.as_str().starts_with(NAMED));
         if health.instances.iter().any(|(id, instance)| is_real(id) && !is_silent(instance.reported, now)) {
-            demo_history::remove(&*self.app.store).await?;
+            demo_history::remove(&*self.app.sources.store).await?;
             return Ok(false);
         }
         // Demo bots of earlier runs, which may have just ended.
         for (instance, known) in health.instances {
             let (started_at, shards) = (known.started_at, Vec::new());
             let last = Heartbeat { instance, started_at, memory: 0, shard_count: SHARDS, shards, leaving: false };
-            self.app.store.record_heartbeat(last, now.before(LONG_SILENT)).await?;
+            self.app.sources.store.record_heartbeat(last, now.before(LONG_SILENT)).await?;
         }
         // Before the first heartbeat, because history is recorded from then on.
         self.add_history(now).await?;
@@ -248,16 +248,16 @@ impl DemoBot {
         }
         self.snapshot(Scope::Subscriptions, Lines::Subscriptions(data::subscriptions(now))).await?;
         let said = data::feedback(now).into_iter().map(Change::Feedback).chain([Change::Team(data::team())]);
-        self.app.store.apply(said.collect()).await?;
+        self.app.sources.store.apply(said.collect()).await?;
         Ok(true)
     }
 
     /// Writes the demo history, unless the store has a real one.
     async fn add_history(&self, now: Time) -> anyhow::Result<()> {
-        let known = self.app.store.history().await?;
+        let known = self.app.sources.store.history().await?;
         if demo_history::is_demo(&known) || known.days.is_empty() && known.incidents.is_empty() {
             let new = demo_history::history(demo_history::without_demo(known), now);
-            self.app.store.replace_history(new).await?;
+            self.app.sources.store.replace_history(new).await?;
         }
         Ok(())
     }
@@ -268,16 +268,16 @@ impl DemoBot {
             self.snapshot(Scope::Shard(shard), Lines::Guilds(Vec::new())).await?;
         }
         self.snapshot(Scope::Subscriptions, Lines::Subscriptions(Vec::new())).await?;
-        let now = self.app.clock.now();
+        let now = self.app.sources.clock.now();
         let said = data::feedback(now).into_iter().map(|said| Change::FeedbackGone(said.id));
-        self.app.store.apply(said.chain([Change::Team(Roster(Vec::new()))]).collect()).await?;
-        demo_history::remove(&*self.app.store).await?;
-        Ok(leave_shards(&*self.app.store, &self.living, self.started_at, now).await?)
+        self.app.sources.store.apply(said.chain([Change::Team(Roster(Vec::new()))]).collect()).await?;
+        demo_history::remove(&*self.app.sources.store).await?;
+        Ok(leave_shards(&*self.app.sources.store, &self.living, self.started_at, now).await?)
     }
 
     /// Replaces everything in a scope. Events are never numbered, so the next number is always 1.
     async fn snapshot(&self, scope: Scope, lines: Lines) -> anyhow::Result<()> {
-        let (store, then) = (&self.app.store, self.app.clock.now().before(LONG_SILENT));
+        let (store, then) = (&self.app.sources.store, self.app.sources.clock.now().before(LONG_SILENT));
         let snapshot = store.begin_snapshot(scope, self.silent.clone(), 1, then).await?;
         store.stage(snapshot, lines).await?;
         let committed = store.commit_snapshot(snapshot, None, then).await?;
@@ -286,7 +286,7 @@ impl DemoBot {
     }
 
     async fn send_heartbeat(&self, now: Time) -> anyhow::Result<()> {
-        let jitter = |spread: u64| self.app.random.number() % spread;
+        let jitter = |spread: u64| self.app.sources.random.number() % spread;
         let shard = |id| {
             let latency = 35 + jitter(30);
             let sent = now.before(Duration::from_millis(100 + jitter(40_000)));
@@ -299,7 +299,7 @@ impl DemoBot {
     }
 
     async fn report(&self, shards: Vec<ShardHeartbeat>, now: Time) -> anyhow::Result<()> {
-        let memory = 84_000_000 + self.app.random.number() % 4_000_000;
+        let memory = 84_000_000 + self.app.sources.random.number() % 4_000_000;
         let started_at = self.started_at;
         let heartbeat = Heartbeat {
             instance: self.living.clone(),
@@ -309,7 +309,7 @@ impl DemoBot {
             shards,
             leaving: false,
         };
-        Ok(self.app.store.record_heartbeat(heartbeat, now).await?)
+        Ok(self.app.sources.store.record_heartbeat(heartbeat, now).await?)
     }
 
     /// Removes its data and leaves for good.

@@ -44,11 +44,11 @@ impl Switchboard {
 
     async fn age_list(&self, user: Snowflake, age: Duration) -> store::Result<bool> {
         for _ in 0..3 {
-            let Some(account) = self.app.store.account(user).await? else { return Ok(false) };
+            let Some(account) = self.app.sources.store.account(user).await? else { return Ok(false) };
             let Some(list) = account.list else { return Ok(false) };
-            let older = StoredList { fetched: self.app.clock.now().before(age), ..list };
+            let older = StoredList { fetched: self.app.sources.clock.now().before(age), ..list };
             // If another list was stored in the meantime, age that one.
-            if self.app.store.save_list(user, account.list_version, older).await? {
+            if self.app.sources.store.save_list(user, account.list_version, older).await? {
                 return Ok(true);
             }
         }
@@ -59,18 +59,18 @@ impl Switchboard {
     fn exhaust(&self, address: IpAddr) -> bool {
         let limit = &self.app.rate_limits.requests;
         let limited = self.app.rate_limits.client_key(address).filter(|_| !limit.is_off());
-        limited.map(|client| limit.exhaust(limit.key(&client), self.app.clock.ticks(), LIMITED)).is_some()
+        limited.map(|client| limit.exhaust(limit.key(&client), self.app.sources.clock.ticks(), LIMITED)).is_some()
     }
 }
 
 #[async_trait]
 impl ServiceSwitches for Switchboard {
     async fn state(&self) -> Result<ServiceState, String> {
-        let blocked = self.app.store.blocked().await.map_err(|error| error.to_string())?;
+        let blocked = self.app.sources.store.blocked().await.map_err(|error| error.to_string())?;
         Ok(ServiceState {
             bot_offline: self.bot.is_offline().await,
             blocked: blocked.into_iter().map(|entry| entry.user).collect(),
-            rate_limited: self.app.clock.ticks() < *self.limited_until.lock(),
+            rate_limited: self.app.sources.clock.ticks() < *self.limited_until.lock(),
             overloaded: self.overload.lock().is_some(),
         })
     }
@@ -91,7 +91,7 @@ impl ServiceSwitches for Switchboard {
         let done = if blocked {
             self.app.accounts.block(user, "switched in the sandbox".to_owned()).await.map(drop)
         } else {
-            self.app.store.unblock(user).await.map(drop)
+            self.app.sources.store.unblock(user).await.map(drop)
         };
         done.map_err(|error| error.to_string())
     }
@@ -119,7 +119,7 @@ impl ServiceSwitches for Switchboard {
         if !limits.contains(&true) {
             return Err("Rate limits are off: start `dev` without --no-limits.".to_owned());
         }
-        *self.limited_until.lock() = self.app.clock.ticks() + LIMITED;
+        *self.limited_until.lock() = self.app.sources.clock.ticks() + LIMITED;
         Ok(())
     }
 
@@ -157,7 +157,7 @@ impl ServiceSwitches for Switchboard {
     }
 
     fn forget_failures(&self) {
-        self.app.provider.forget_failures();
+        self.app.sources.provider.forget_failures();
         self.app.accounts.lists.forget_failures();
     }
 }

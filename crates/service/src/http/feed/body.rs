@@ -42,7 +42,7 @@ impl KeyCheck {
     }
 
     async fn check_if_due(&mut self) -> Result<(), ApiError> {
-        let now = self.app.clock.ticks();
+        let now = self.app.sources.clock.ticks();
         if now.saturating_sub(self.checked) < CHECK_EVERY {
             return Ok(());
         }

@@ -53,9 +53,9 @@ pub(super) async fn heartbeat(
     if !app.views.keys.is_valid(bot.hash).await? {
         return Err(ErrorCode::BotKeyInvalid.into());
     }
-    let now = app.clock.now();
+    let now = app.sources.clock.now();
     let heartbeat = feed::heartbeat(&bot.key, &report, now).map_err(|reason| ApiError::line(1, &reason))?;
-    app.store.record_heartbeat(heartbeat, now).await?;
+    app.sources.store.record_heartbeat(heartbeat, now).await?;
     Ok(Success(Nothing {}))
 }
 
@@ -134,10 +134,10 @@ pub(super) async fn events(
         }
     };
     // A batch that has arrived completely is applied even if the client leaves.
-    let (now, instance, first) = (app.clock.now(), sender.instance(&bot), sender.sequence);
-    let store = Arc::clone(&app.store);
+    let (now, instance, first) = (app.sources.clock.now(), sender.instance(&bot), sender.sequence);
+    let store = Arc::clone(&app.sources.store);
     let by = instance.clone();
-    let fed = app.background.spawn(async move { store.feed(by, first, events, now).await });
+    let fed = app.sources.background.spawn(async move { store.feed(by, first, events, now).await });
     match fed.await.map_err(|error| ApiError::new(ErrorCode::Internal).because(&error))?? {
         BatchOutcome::Applied { applied, ignored, next, unowned, lost } => {
             explain(&mut result, &app, &instance, &unowned);
@@ -175,7 +175,7 @@ fn overruled_reason(count: u64, owner: &InstanceId) -> String {
 
 /// Logs, once per minute and instance, that data of the bot is ignored, and what to do about it.
 fn warn_operator(app: &App, instance: &InstanceId, owner: &InstanceId, ignored: u64) {
-    if app.uploads.ignored.count(instance, app.clock.ticks()).is_none() {
+    if app.uploads.ignored.count(instance, app.sources.clock.ticks()).is_none() {
         return;
     }
     let (key, name) = (Untrusted(&instance.key), instance.name.as_str());
@@ -219,8 +219,8 @@ async fn read_events(upload: &mut Upload) -> Result<(Vec<Event>, FeedResult), Ap
     responses((status = 200, description = "The state", body = StateData), BotRefusals))]
 pub(super) async fn state(State(app): State<Arc<App>>, bot: Bot) -> Result<Success<StateData>, ApiError> {
     let _permit = app.uploads.permits.try_acquire(bot.hash).ok_or_else(|| feed_overloaded(&app))?;
-    let (state, health) = (app.store.feed_state().await?, app.store.health().await?);
-    Ok(Success(StateData::new(state, &health, &bot.key, app.clock.now())))
+    let (state, health) = (app.sources.store.feed_state().await?, app.sources.store.health().await?);
+    Ok(Success(StateData::new(state, &health, &bot.key, app.sources.clock.now())))
 }
 
 /// The body of a request that has one of these permits.

@@ -211,9 +211,10 @@ impl SnapshotStaging {
         permit: SnapshotPermit,
     ) -> Result<Self, ApiError> {
         let app = Arc::clone(app);
-        let background = app.background.clone();
+        let background = app.sources.background.clone();
         let begun = background.spawn(async move {
-            let snapshot = app.store.begin_snapshot(scope, instance.clone(), sequence, app.clock.now()).await?;
+            let snapshot =
+                app.sources.store.begin_snapshot(scope, instance.clone(), sequence, app.sources.clock.now()).await?;
             Ok::<_, StoreError>(Self {
                 app,
                 scope,
@@ -231,8 +232,8 @@ impl SnapshotStaging {
 
     async fn stage(&mut self, lines: Lines) -> Result<(), ApiError> {
         self.finish_batch().await?;
-        let (store, snapshot) = (Arc::clone(&self.app.store), self.snapshot);
-        self.batch = Some(self.app.background.spawn(async move { store.stage(snapshot, lines).await }));
+        let (store, snapshot) = (Arc::clone(&self.app.sources.store), self.snapshot);
+        self.batch = Some(self.app.sources.background.spawn(async move { store.stage(snapshot, lines).await }));
         Ok(())
     }
 
@@ -253,8 +254,9 @@ impl SnapshotStaging {
         let instance = self.instance.clone();
         let scope = self.scope;
         let (result, applied) = (std::mem::take(&mut self.result), count.saturating_sub(self.replaced));
-        let commit = app.background.spawn(async move {
-            let committed = self.app.store.commit_snapshot(self.snapshot, after, self.app.clock.now()).await;
+        let commit = app.sources.background.spawn(async move {
+            let committed =
+                self.app.sources.store.commit_snapshot(self.snapshot, after, self.app.sources.clock.now()).await;
             self.is_committed = matches!(committed, Ok(Committed::Replaced { .. }));
             self.app.uploads.clean_up();
             committed
@@ -288,12 +290,12 @@ impl Drop for SnapshotStaging {
         let app = Arc::clone(&self.app);
         let snapshot = self.snapshot;
         let batch = self.batch.take();
-        self.app.background.spawn(async move {
+        self.app.sources.background.spawn(async move {
             // A batch that is still being written must not be staged after the snapshot was discarded.
             if let Some(batch) = batch {
                 let _ = batch.await;
             }
-            if let Err(error) = app.store.abandon_snapshot(snapshot).await {
+            if let Err(error) = app.sources.store.abandon_snapshot(snapshot).await {
                 warn!(%error, "an unfinished snapshot could not be discarded; it will be cleaned up at the next start");
             }
             app.uploads.clean_up();

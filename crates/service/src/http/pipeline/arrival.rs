@@ -65,7 +65,7 @@ impl HttpService {
             status = status.as_u16(),
             "answered by the fast path"
         );
-        MeasuredRequest::new(&self.requests, &self.app.clock, &request.method, &context).end(status);
+        MeasuredRequest::new(&self.requests, &self.app.sources.clock, &request.method, &context).end(status);
         access::log_hot(&self.app, request, &context, &response);
         Some((response, context.ticks))
     }
@@ -88,12 +88,12 @@ impl HttpService {
     /// Counts a request against its client's rate limit, if its zone has one, and notes what an operator should know of.
     fn count(&self, context: &mut RequestContext) {
         if context.is_forwarded && !context.from_proxy {
-            self.app.floods.note(FloodKind::ForwardedFor, context.client, context.id(), context.ticks);
+            self.app.sources.floods.note(FloodKind::ForwardedFor, context.client, context.id(), context.ticks);
         }
         if context.zone.rate_limit == RateLimitedBy::ClientAddress {
             context.rate_limit = self.app.rate_limits.request(context.client, context.ticks);
             if context.rate_limit.is_err() {
-                self.app.metrics.limits.count(LimitName::Requests);
+                self.app.sources.metrics.limits.count(LimitName::Requests);
             }
         }
     }

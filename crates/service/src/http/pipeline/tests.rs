@@ -138,7 +138,11 @@ async fn who_is_late_is_decided_by_who_was_waited_for() {
     assert_eq!(told(&both_slow), (200, Value::Null), "each has the whole limit");
     assert_eq!(told(&no_body), (408, "request_timeout".into()));
     assert_eq!(told(&no_end), (503, "timeout".into()));
-    assert_eq!(service.app.metrics.server_errors.get(telemetry::metrics::ServerError::Timeout), 1, "ours is counted");
+    assert_eq!(
+        service.app.sources.metrics.server_errors.get(telemetry::metrics::ServerError::Timeout),
+        1,
+        "ours is counted"
+    );
 }
 
 #[tokio::test]
@@ -159,11 +163,11 @@ async fn failures_have_one_line_per_minute_and_code_and_ours_alone_are_errors() 
         for code in ErrorCode::ALL {
             fail(*code);
         }
-        service.app.clock.advance(Duration::from_mins(1));
+        service.app.sources.clock.advance(Duration::from_mins(1));
         fail(ErrorCode::Internal);
-        service.app.clock.advance(Duration::from_mins(1));
-        service.app.floods.report(service.app.clock.ticks());
-        service.app.floods.report(service.app.clock.ticks());
+        service.app.sources.clock.advance(Duration::from_mins(1));
+        service.app.sources.floods.report(service.app.sources.clock.ticks());
+        service.app.sources.floods.report(service.app.sources.clock.ticks());
     });
     let written = std::fs::read_to_string(folder.path("log")).unwrap();
     let told = |with: &str| written.lines().filter(|line| line.contains(with)).count();
