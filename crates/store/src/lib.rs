@@ -9,6 +9,7 @@ mod columns;
 pub mod freshness;
 mod history;
 mod look;
+mod migrations;
 mod person_places;
 mod postgres;
 mod schema_version;

@@ -271,14 +271,13 @@ fn nothing(findings: &[String]) {
 
 /// The schema's migrations with their checksums (CRC-32). New ones are added here; released ones are never edited, because
 /// existing databases were created by them.
-const MIGRATIONS: [(&str, u32); 2] =
-    [("postgres/migrations/0010_start.sql", 0xD8DE_2F17), ("sqlite/migrations/0010_start.sql", 0xB9A7_52F0)];
+const MIGRATIONS: [(&str, u32); 1] = [("migrations/0010_start.sql", 0xA97B_CDF9)];
 
 #[test]
 fn no_migration_is_edited() {
     let of = |path: &str| {
         let name = path.strip_prefix("crates/store/src/")?;
-        (name.contains("/migrations/") && name.ends_with(".sql")).then(|| name.to_owned())
+        (name.starts_with("migrations/") && name.ends_with(".sql")).then(|| name.to_owned())
     };
     let there: BTreeSet<String> = files().iter().filter_map(|path| of(path)).collect();
     assert_eq!(there, MIGRATIONS.iter().map(|(name, _)| (*name).to_owned()).collect(), "MIGRATIONS lists all of them");

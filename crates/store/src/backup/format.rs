@@ -11,7 +11,6 @@ use super::tables::{PASSING, TABLES, Table, kind};
 use super::value::{self, CellValue, ColumnKind, Row};
 use super::{BackupError, numbers};
 use crate::schema_version::{FIRST, Steps};
-use crate::{postgres, sqlite};
 
 const NAME: &str = "bot-companion backup ";
 /// The format that this release writes, and the only one it reads.
@@ -142,23 +141,6 @@ impl<W: Write> BackupWriter<W> {
     }
 }
 
-/// The schemas of the two kinds of store.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Schemas {
-    pub(super) sqlite: Steps,
-    pub(super) postgres: Steps,
-}
-
-/// This release's.
-pub(super) const SCHEMAS: Schemas =
-    Schemas { sqlite: sqlite::migrations::STEPS, postgres: postgres::migrations::STEPS };
-
-impl Schemas {
-    pub(super) fn of(self, store: &str) -> Steps {
-        if store == SQLITE { self.sqlite } else { self.postgres }
-    }
-}
-
 /// Reads a backup, row by row.
 pub(super) struct BackupReader<R> {
     from: R,
@@ -173,7 +155,7 @@ pub(super) struct BackupReader<R> {
 
 impl<R: Read> BackupReader<R> {
     /// Reads the header, and refuses what this release cannot restore.
-    pub(super) fn begin(mut from: R, schemas: Schemas) -> Result<Self, BackupError> {
+    pub(super) fn begin(mut from: R, steps: Steps) -> Result<Self, BackupError> {
         let mut digest = Context::new(&SHA256);
         let first = line(&mut from, &mut digest, NAME.len() + 10)?;
         let format = first.as_deref().and_then(|line| line.strip_prefix(NAME)).and_then(|number| number.parse().ok());
@@ -197,7 +179,6 @@ impl<R: Read> BackupReader<R> {
                 "the backup is damaged or was tampered with: {why}. Nothing was changed; take another backup"
             ));
         }
-        let steps = schemas.of(&header.store);
         let newest = steps.newest();
         if header.schema < FIRST {
             return unreleased();

@@ -6,10 +6,11 @@ use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use bolero::check;
 use test_support::inputs::{ITERATIONS, near};
 
-use super::format::{BackupHeader, BackupReader, BackupWriter, SCHEMAS, TableHeader};
+use super::format::{BackupHeader, BackupReader, BackupWriter, TableHeader};
 use super::tables::TABLES;
 use super::value::{self, CellValue, ColumnKind, Row};
 use super::{BackupError, numbers};
+use crate::migrations::{NEWEST, STEPS};
 
 /// A complete backup with a row in each table, and one without any.
 static SAMPLES: LazyLock<[&'static [u8]; 2]> = LazyLock::new(|| [1, 0].map(|rows| backup(rows).leak() as &[u8]));
@@ -19,7 +20,7 @@ fn backup(rows: u64) -> Vec<u8> {
         release: "0.1.0".to_owned(),
         taken: 1_800_000_000_000,
         store: "SQLite".to_owned(),
-        schema: SCHEMAS.sqlite.newest(),
+        schema: NEWEST,
         counter: 5,
         tables: TABLES.iter().map(|table| TableHeader::new(table, rows)).collect(),
     };
@@ -43,7 +44,7 @@ fn cell(kind: ColumnKind) -> CellValue {
 
 /// Reads the header and all rows.
 fn read(bytes: &[u8]) -> Result<(BackupHeader, Vec<(usize, Row)>), BackupError> {
-    let (mut reader, mut rows) = (BackupReader::begin(bytes, SCHEMAS)?, Vec::new());
+    let (mut reader, mut rows) = (BackupReader::begin(bytes, STEPS)?, Vec::new());
     while let Some(row) = reader.next()? {
         rows.push(row);
     }

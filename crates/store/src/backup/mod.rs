@@ -21,7 +21,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 pub use format::{BackupHeader, TableHeader};
-use format::{BackupReader, BackupWriter, SCHEMAS, Schemas};
+use format::{BackupReader, BackupWriter};
 pub use restore::{RestoreOptions, RestoreReport, restore};
 
 use domain::{Snowflake, Time};
@@ -31,6 +31,8 @@ use self::side::{Batches, Side};
 use self::tables::TABLES;
 use self::value::{CellValue, Row};
 use super::{HeldGrant, SealedGrant, StoreError, postgres, sqlite};
+use crate::migrations::{NEWEST, STEPS};
+use crate::schema_version::Steps;
 
 #[derive(Clone, Debug)]
 pub struct BackupOptions {
@@ -154,7 +156,7 @@ impl BackupSource {
             release: Version::NAME.to_owned(),
             taken: what.now.millis(),
             store: kind.to_owned(),
-            schema: SCHEMAS.of(kind).newest(),
+            schema: NEWEST,
             counter: store.counter().await?,
             tables: Vec::new(),
         };
@@ -211,7 +213,7 @@ async fn write_file(
     let file = open.write(true).create_new(true).open(part).map_err(wrong)?;
     source.write(file, wrong, watch).await?.sync_all().map_err(wrong)?;
     // The file on disk must match what was written.
-    let mut reader = open_backup(part, SCHEMAS)?;
+    let mut reader = open_backup(part, STEPS)?;
     while reader.next()?.is_some() {}
     if reader.header != source.header {
         return Err(BackupError::Refused("what was written does not match the data; check the disk".to_owned()));
@@ -232,9 +234,9 @@ fn publish(part: &Path, file: &Path) -> Result<(), BackupError> {
     published.map_err(|error| cannot("be named", file, &error))
 }
 
-fn open_backup(path: &Path, schemas: Schemas) -> Result<BackupReader<BufReader<File>>, BackupError> {
+fn open_backup(path: &Path, steps: Steps) -> Result<BackupReader<BufReader<File>>, BackupError> {
     let file = File::open(path).map_err(|error| cannot("be read", path, &error))?;
-    BackupReader::begin(BufReader::new(file), schemas)
+    BackupReader::begin(BufReader::new(file), steps)
 }
 
 fn is_there(file: &Path) -> BackupError {

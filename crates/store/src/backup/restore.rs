@@ -9,14 +9,16 @@ use domain::forgotten::UserHash;
 use domain::{Snowflake, Time};
 use secrecy::SecretString;
 
-use super::format::{BackupReader, SCHEMAS, Schemas, TableHeader};
+use super::format::{BackupReader, TableHeader};
 use super::side::{Batches, RestoreEnd, Side};
 use super::statements::{BYTES, ROWS};
 use super::tables::TABLES;
 use super::value::{self, CellValue, Row};
 use super::{BackupError, BackupHeader, BackupWatch, Progress, grant_of, numbers, open_backup, snowflake};
 use crate::columns::Column as _;
+use crate::migrations::STEPS;
 use crate::person_places::{self, OnForget};
+use crate::schema_version::Steps;
 use crate::{BotKey, Result, postgres, sqlite};
 
 #[derive(Clone, Debug)]
@@ -108,10 +110,10 @@ fn time(value: &CellValue) -> Option<Time> {
 }
 
 /// Opens a store to restore a backup into it.
-async fn open(url: &SecretString, start_wait: Duration, schemas: Schemas) -> Result<Box<dyn Side>> {
+async fn open(url: &SecretString, start_wait: Duration, steps: Steps) -> Result<Box<dyn Side>> {
     match crate::local_file(url) {
-        Some(path) => sqlite::backup::destination(path, schemas.sqlite).await,
-        None => postgres::backup::destination(url, start_wait, schemas.postgres).await,
+        Some(path) => sqlite::backup::destination(path, steps).await,
+        None => postgres::backup::destination(url, start_wait, steps).await,
     }
 }
 
@@ -120,18 +122,18 @@ pub async fn restore(
     what: &RestoreOptions,
     watch: &mut dyn BackupWatch,
 ) -> std::result::Result<RestoreReport, BackupError> {
-    restore_into(what, watch, SCHEMAS).await
+    restore_into(what, watch, STEPS).await
 }
 
-/// The same with other schemas, for tests of a schema that changes.
+/// The same with other steps, for tests of a schema that changes.
 pub(super) async fn restore_into(
     what: &RestoreOptions,
     watch: &mut dyn BackupWatch,
-    schemas: Schemas,
+    steps: Steps,
 ) -> std::result::Result<RestoreReport, BackupError> {
     crate::check(&what.url).map_err(|problem| BackupError::Refused(format!("store.url: {problem}")))?;
     let mut backup = Compared::default();
-    let mut reader = open_backup(&what.file, schemas)?;
+    let mut reader = open_backup(&what.file, steps)?;
     while let Some((table, row)) = reader.next()? {
         let Some(table) = reader.header.tables.get(table) else { continue };
         backup.add(table, &row);
@@ -140,7 +142,7 @@ pub(super) async fn restore_into(
         }
     }
     let header = reader.header;
-    let mut store = open(&what.url, what.start_wait, schemas).await?;
+    let mut store = open(&what.url, what.start_wait, steps).await?;
     store.begin().await?;
     if let Some(table) = store.find_own_data().await?
         && !what.replace
@@ -154,7 +156,7 @@ pub(super) async fn restore_into(
     // A different time means another `users forget`, perhaps for what the bot had sent again before the backup.
     let is_since = |(hash, since): &(&UserHash, &i64)| backup.forgotten.get(*hash) != Some(*since);
     let forgotten: BTreeSet<_> = before.forgotten.iter().filter(is_since).map(|(hash, _)| *hash).collect();
-    let reader = open_backup(&what.file, schemas)?;
+    let reader = open_backup(&what.file, steps)?;
     if reader.header != header {
         return Err(BackupError::Refused(
             "the backup file changed while it was being read; nothing was restored".to_owned(),

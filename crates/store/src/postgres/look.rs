@@ -16,7 +16,7 @@ use crate::{Result, ServerLook, StoreContent, StoreError, StoreLook};
 /// Inspects the database, with `limit` for each question.
 pub(crate) async fn look(url: &SecretString, limit: Duration) -> Result<StoreLook> {
     let address = address(url)?;
-    let newest = migrations::NEWEST;
+    let newest = crate::migrations::NEWEST;
     let (schema, server) =
         ask(&address, limit, async |client| Ok((migrations::version(client).await?, server(client).await?))).await?;
     let content = if usize::try_from(schema) == Ok(newest) {
@@ -34,7 +34,7 @@ pub(crate) async fn look_at_server(url: &SecretString, limit: Duration) -> Resul
 
 /// Makes sure that a command of this release can read the database as is.
 pub(super) async fn expect_readable(address: &Address, limit: Duration) -> Result<()> {
-    migrations::STEPS.expect_readable(ask(address, limit, migrations::version).await?)
+    crate::migrations::STEPS.expect_readable(ask(address, limit, migrations::version).await?)
 }
 
 fn address(url: &SecretString) -> Result<Address> {

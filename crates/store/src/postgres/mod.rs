@@ -140,7 +140,7 @@ async fn migrate(address: &Address) -> Result<()> {
     let silent =
         |_| Err(StoreError::Unavailable("the database accepted the connection but does not respond".to_owned()));
     let migrated = match tokio::time::timeout(SILENCE, begin).await.unwrap_or_else(silent) {
-        Ok(()) => migrations::run(&mut client, migrations::STEPS).await,
+        Ok(()) => migrations::run(&mut client, crate::migrations::STEPS).await,
         Err(refused) => Err(refused),
     };
     connection.abort();

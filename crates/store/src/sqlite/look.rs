@@ -22,7 +22,7 @@ pub(crate) async fn look(path: PathBuf) -> Result<Option<StoreLook>> {
 pub(crate) async fn grants_in_file(path: PathBuf) -> Result<Option<Vec<(String, u64)>>> {
     run(move || {
         let Some((connection, schema)) = open(&path)? else { return Ok(None) };
-        let is_current = usize::try_from(schema) == Ok(migrations::NEWEST);
+        let is_current = usize::try_from(schema) == Ok(crate::migrations::NEWEST);
         Ok(if is_current { Some(run_shared(upkeep::grants_by_key(&connection))?) } else { None })
     })
     .await
@@ -53,7 +53,7 @@ fn open(path: &Path) -> Result<Option<(Connection, i64)>> {
 
 fn look_now(path: &Path) -> Result<Option<StoreLook>> {
     let Some((connection, schema)) = open(path)? else { return Ok(None) };
-    let newest = migrations::NEWEST;
+    let newest = crate::migrations::NEWEST;
     let integrity = quick_check(&connection, path)?;
     // The rest of a damaged file may not be readable.
     let is_sound = !matches!(integrity, Integrity::Damaged(_));

@@ -90,7 +90,7 @@ impl Sqlite {
         create(path)?;
         let mut connection = connect(path)?;
         // Nothing in a file that turns out not to be ours is changed before this.
-        if migrations::run(&mut connection, migrations::STEPS)? {
+        if migrations::run(&mut connection, crate::migrations::STEPS)? {
             schema_version::log_new_store(&location(path));
         }
         configure_writer(&connection)?;

@@ -26,7 +26,7 @@ impl Sqlite {
     fn open_read_only_now(path: &Path, wait: Duration, freshness: Arc<Freshness>) -> Result<Self> {
         let connection = connect_read_only(path)?;
         migrations::refuse_something_else(&connection)?;
-        migrations::STEPS.expect_readable(migrations::version(&connection)?)?;
+        crate::migrations::STEPS.expect_readable(migrations::version(&connection)?)?;
         let readers = (0..READERS).map(|_| connect_read_only(path)).collect::<Result<_>>()?;
         let (metrics, clock) = (Arc::<StoreMetrics>::default(), freshness.clock().clone());
         Ok(Self {

@@ -42,7 +42,8 @@ pub(crate) async fn vacuum_needs(path: PathBuf) -> Result<Option<VacuumNeeds>> {
             return Ok(None);
         };
         let connection = connect(&path)?;
-        let is_ours = migrations::STEPS.expect_known(migrations::version(&connection)?).is_ok_and(|found| found > 0);
+        let is_ours =
+            crate::migrations::STEPS.expect_known(migrations::version(&connection)?).is_ok_and(|found| found > 0);
         let room = rustix::fs::statvfs(folder(&path)).ok().map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
         Ok(is_ours.then_some(VacuumNeeds { size, free: room }))
     })

@@ -2,21 +2,22 @@
 
 use secrecy::ExposeSecret as _;
 
-use super::format::{BackupReader, BackupWriter, SCHEMAS, Schemas};
+use super::format::{BackupReader, BackupWriter};
 use super::restore::restore_into;
 use super::*;
+use crate::migrations::STEPS;
 use crate::schema_version::{FIRST, Steps};
 
 const TABLE: &str = "CREATE TABLE history_updates (";
 const COLUMN: &str = "rescheduled";
 
 /// A release with one more step, the last, which adds the table and the column that the first step then lacks.
-fn with_last_step(steps: Steps, number: &str) -> Steps {
-    let (whole, rest) = steps.0.split_first().unwrap();
+fn later() -> Steps {
+    let (whole, rest) = STEPS.0.split_first().unwrap();
     let (first, table) = whole.split_at(whole.find(TABLE).unwrap());
-    let column = format!(",\n    {COLUMN} {number}");
+    let column = format!(",\n    {COLUMN} {{number}}");
     assert!(first.contains(&column));
-    let last = format!("{table}ALTER TABLE announcements ADD COLUMN {COLUMN} {number};");
+    let last = format!("{table}ALTER TABLE announcements ADD COLUMN {COLUMN} {{number}};");
     leaked([&[&*first.replace(&column, "").leak()], rest, &[&*last.leak()]].concat())
 }
 
@@ -24,28 +25,21 @@ fn leaked(steps: Vec<&'static str>) -> Steps {
     Steps(steps.leak())
 }
 
-fn later() -> Schemas {
-    Schemas { sqlite: with_last_step(SCHEMAS.sqlite, "INTEGER"), postgres: with_last_step(SCHEMAS.postgres, "BIGINT") }
-}
-
 /// The same without the last step.
-fn earlier(later: Schemas) -> Schemas {
-    let without = |steps: Steps| Steps(&steps.0[..steps.0.len() - 1]);
-    Schemas { sqlite: without(later.sqlite), postgres: without(later.postgres) }
+fn earlier(later: Steps) -> Steps {
+    Steps(&later.0[..later.0.len() - 1])
 }
 
 /// This release's version.
 fn newest() -> usize {
-    SCHEMAS.sqlite.newest()
+    STEPS.newest()
 }
 
-/// Opens the store as a service with these schemas does; whether it is new.
-fn migrated(url: &SecretString, schemas: Schemas) -> crate::Result<bool> {
+/// Opens the store as a service with these steps does; whether it is new.
+fn migrated(url: &SecretString, steps: Steps) -> crate::Result<bool> {
     match crate::local_file(url) {
-        Some(path) => sqlite::migrations::run(&mut Connection::open(path).unwrap(), schemas.sqlite),
-        None => {
-            run(async { postgres::migrations::run(&mut connect(url.expose_secret()).await, schemas.postgres).await })
-        }
+        Some(path) => sqlite::migrations::run(&mut Connection::open(path).unwrap(), steps),
+        None => run(async { postgres::migrations::run(&mut connect(url.expose_secret()).await, steps).await }),
     }
 }
 
@@ -104,16 +98,15 @@ fn a_migration_that_fails_changes_nothing() {
         let mut home = Home::new();
         let url = home.filled(on, 3);
         let before = contents(&url);
-        let broken = |steps: Steps| leaked([steps.0, &["DELETE FROM team; DELETE FROM absent"]].concat());
-        let schemas = Schemas { sqlite: broken(SCHEMAS.sqlite), postgres: broken(SCHEMAS.postgres) };
-        assert!(migrated(&url, schemas).is_err());
+        let broken = leaked([STEPS.0, &["DELETE FROM team; DELETE FROM absent"]].concat());
+        assert!(migrated(&url, broken).is_err());
         assert!(contents(&url) == before && version(&url) == newest(), "{on:?}");
     }
 }
 
 /// The backup as a release with another schema would have made it, with the columns in reverse order.
 fn aged(backup: &[u8], schema: usize, gone: &[&str], gone_columns: &[(&str, &str)]) -> Vec<u8> {
-    let mut reader = BackupReader::begin(backup, SCHEMAS).unwrap();
+    let mut reader = BackupReader::begin(backup, STEPS).unwrap();
     let of = reader.header.tables.clone();
     let mut header = BackupHeader { schema, ..reader.header.clone() };
     header.tables.retain(|table| !gone.contains(&table.name.as_str()));
@@ -216,15 +209,8 @@ fn a_store_of_an_unreleased_version_is_refused_by_name_and_left_alone() {
 
 #[test]
 fn a_reading_command_asks_for_a_migration_that_it_does_not_do() {
-    let steps = later().sqlite;
+    let steps = later();
     let refused = steps.expect_readable(i64::try_from(newest()).unwrap()).unwrap_err().to_string();
     assert!(refused.contains("do not migrate it: start this release's service once"), "{refused}");
     steps.expect_readable(i64::try_from(steps.newest()).unwrap()).unwrap();
-}
-
-#[test]
-fn both_stores_number_their_schemas_alike() {
-    assert_eq!(SCHEMAS.sqlite.newest(), SCHEMAS.postgres.newest());
-    let makes = |steps: Steps| TABLES.iter().all(|table| steps.makes(steps.newest(), table.name));
-    assert!(makes(SCHEMAS.sqlite) && makes(SCHEMAS.postgres));
 }

@@ -19,7 +19,7 @@ fn plan(connection: &Connection, sql: &str) -> String {
 #[test]
 fn no_statement_of_a_hot_path_walks_a_table_or_sorts() {
     let mut connection = Connection::open_in_memory().unwrap();
-    migrations::run(&mut connection, migrations::STEPS).unwrap();
+    migrations::run(&mut connection, crate::migrations::STEPS).unwrap();
     let of_user = sessions::of_user(&Connection::WORDS);
     for (sql, index) in [
         (feedback::BY_SLOT, "feedback_slot"),

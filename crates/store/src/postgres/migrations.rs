@@ -1,12 +1,24 @@
-//! The schema, one numbered file per step. A released step is never edited; the next one is added below it.
+//! Migrates a database to the schema of this release.
 
 use tokio_postgres::{Client, GenericClient};
 
+use crate::migrations::Dialect;
 use crate::schema_version::{self, Steps};
 use crate::{Result, StoreError};
 
-pub(crate) const STEPS: Steps = Steps(&[include_str!("0010_start.sql")]);
-pub(crate) const NEWEST: usize = STEPS.newest();
+const DIALECT: Dialect = Dialect {
+    mark: "@postgres",
+    words: [
+        ("{number}", "BIGINT"),
+        ("{flag}", "BOOLEAN"),
+        ("{float}", "DOUBLE PRECISION"),
+        ("{bytes}", "BYTEA"),
+        // Text for programs, in the order of its bytes.
+        ("{code}", "TEXT COLLATE \"C\""),
+        ("{plain}", ""),
+        ("{sorted}", ""),
+    ],
+};
 
 /// Held while the schema changes: if ten replicas start at the same time, one migrates and nine wait.
 pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock(1651471459)";
@@ -49,7 +61,7 @@ pub(super) async fn take_steps(
     to: usize,
 ) -> std::result::Result<(), tokio_postgres::Error> {
     for step in steps.between(from, to) {
-        db.batch_execute(step).await?;
+        db.batch_execute(&DIALECT.write(step)).await?;
     }
     let noted = format!("{VERSION}; DELETE FROM schema_version; INSERT INTO schema_version (version) VALUES ({to})");
     db.batch_execute(&noted).await

@@ -1,12 +1,25 @@
-//! The schema, one numbered file per step. A released step is never edited; the next one is added below it.
+//! Migrates a file to the schema of this release.
 
 use rusqlite::{Connection, TransactionBehavior};
 
+use crate::migrations::Dialect;
 use crate::schema_version::{self, Steps};
 use crate::{Result, StoreError};
 
-pub(crate) const STEPS: Steps = Steps(&[include_str!("0010_start.sql")]);
-pub(crate) const NEWEST: usize = STEPS.newest();
+const DIALECT: Dialect = Dialect {
+    mark: "@sqlite",
+    words: [
+        ("{number}", "INTEGER"),
+        ("{flag}", "INTEGER"),
+        ("{float}", "REAL"),
+        ("{bytes}", "BLOB"),
+        // Text for programs.
+        ("{code}", "TEXT"),
+        // A table by row, and one by its primary key.
+        ("{plain}", "STRICT"),
+        ("{sorted}", "STRICT, WITHOUT ROWID"),
+    ],
+};
 
 /// Migrates the database to the newest schema, all or nothing. Returns whether it is new.
 pub(crate) fn run(connection: &mut Connection, steps: Steps) -> Result<bool> {
@@ -22,7 +35,7 @@ pub(crate) fn run(connection: &mut Connection, steps: Steps) -> Result<bool> {
 /// Migrates the schema from one version to another, in the caller's transaction.
 pub(super) fn take_steps(connection: &Connection, steps: Steps, from: usize, to: usize) -> rusqlite::Result<()> {
     for step in steps.between(from, to) {
-        connection.execute_batch(step)?;
+        connection.execute_batch(&DIALECT.write(step))?;
     }
     connection.execute_batch(&format!("PRAGMA user_version = {to}"))
 }
