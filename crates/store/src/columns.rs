@@ -36,29 +36,19 @@ pub(super) fn ticks() -> Duration {
 
 /// A domain value that is stored in one column, as a number or text.
 pub(super) trait Column: Sized {
-    /// Its name in messages when it cannot be read.
-    const NAME: &'static str;
     type Stored;
 
     fn stored(&self) -> Self::Stored;
-
-    /// The value, if this is one.
-    fn restored(stored: Self::Stored) -> Option<Self>;
 }
 
 /// Stores a type as the number or text that `$as` returns, and reads it back with `$from`.
 macro_rules! column {
     ($type:ident, $stored:ty, $as:expr, $from:expr) => {
         impl Column for $type {
-            const NAME: &'static str = stringify!($type);
             type Stored = $stored;
 
             fn stored(&self) -> $stored {
                 ($as)(self)
-            }
-
-            fn restored(stored: $stored) -> Option<Self> {
-                ($from)(stored)
             }
         }
 
@@ -72,7 +62,7 @@ macro_rules! column {
             const NAME: &'static str = stringify!($type);
 
             fn from_cell(cell: &CellValue) -> Option<Self> {
-                <$stored>::from_cell(cell).and_then(Self::restored)
+                <$stored>::from_cell(cell).and_then($from)
             }
         }
     };
@@ -87,34 +77,11 @@ column!(UpdatePhase, String, |phase: &Self| phase.name().to_owned(), |name: Stri
 column!(InstanceName, String, |name: &Self| name.as_str().to_owned(), |text: String| Self::parse(&text));
 
 impl<T: Column> Column for Option<T> {
-    const NAME: &'static str = T::NAME;
     type Stored = Option<T::Stored>;
 
     fn stored(&self) -> Self::Stored {
         self.as_ref().map(T::stored)
     }
-
-    fn restored(stored: Self::Stored) -> Option<Self> {
-        stored.map_or(Some(None), |stored| T::restored(stored).map(Some))
-    }
-}
-
-impl<T: Column> Column for Vec<T> {
-    const NAME: &'static str = T::NAME;
-    type Stored = Vec<T::Stored>;
-
-    fn stored(&self) -> Self::Stored {
-        self.iter().map(T::stored).collect()
-    }
-
-    fn restored(stored: Self::Stored) -> Option<Self> {
-        stored.into_iter().map(T::restored).collect()
-    }
-}
-
-/// Ids as an array of numbers.
-pub(super) fn ids(ids: &[Snowflake]) -> Vec<i64> {
-    ids.iter().map(Column::stored).collect()
 }
 
 /// The number as stored in a column. A number with the top bit set, like the end of time, does not fit and becomes the largest.

@@ -15,10 +15,10 @@ use super::statements::{BYTES, ROWS};
 use super::tables::TABLES;
 use super::value::{self, CellValue, Row};
 use super::{BackupError, BackupHeader, BackupWatch, Progress, grant_of, numbers, open_backup, snowflake};
-use crate::columns::Column as _;
 use crate::migrations::STEPS;
 use crate::person_places::{self, OnForget};
 use crate::schema_version::Steps;
+use crate::sql::FromCell as _;
 use crate::{BotKey, Result, postgres, sqlite};
 
 #[derive(Clone, Debug)]
@@ -106,7 +106,7 @@ impl Compared {
 }
 
 fn time(value: &CellValue) -> Option<Time> {
-    if let CellValue::Integer(number) = value { Time::restored(*number) } else { None }
+    Time::from_cell(value)
 }
 
 /// Opens a store to restore a backup into it.

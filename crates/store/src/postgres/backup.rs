@@ -16,7 +16,6 @@ use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tracing::warn;
 
 use super::address::Address;
-use super::columns::{Column as _, unsigned};
 use super::invalidation;
 use super::migrations::{self, LOCK};
 use crate::backup::TableHeader;
@@ -24,6 +23,7 @@ use crate::backup::side::{RestoreEnd, Side, in_use};
 use crate::backup::statements::{BRING_PROBE_BACK, BYTES, Dialect, KEEP_PROBE, count, own_data_questions};
 use crate::backup::tables::{PROBE, STAGED, TABLES, Table};
 use crate::backup::value::{CellValue, ColumnKind, Row};
+use crate::columns::{Column as _, unsigned};
 use crate::migrations::STEPS;
 use crate::schema_version::Steps;
 use crate::starting::{StoreLocation, keep_trying};

@@ -12,8 +12,8 @@ use domain::staff::RoleGrants;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::Type;
 
-use super::columns::{Column as _, grants_text, integer, json};
 use super::errors::Sql;
+use crate::columns::{Column as _, grants_text, integer, json};
 
 const GUILDS: &str = "COPY guilds (snapshot, id, name, icon, owner, members, setup, linked, grants, carried)
     FROM STDIN (FORMAT binary)";

@@ -7,12 +7,19 @@ use deadpool_postgres::{GenericClient, Object, Transaction};
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 use super::errors::{Sql, SqlError};
-use super::locks;
+use super::{locks, subscriptions};
 use crate::backup::value::CellValue;
 use crate::sql::{Database, Lock, Row, Value, Words};
 
 const WORDS: Words = Words {
     among: ("= ANY (", ")"),
+    covered: (
+        "unnest(",
+        "::bigint[]) AS asked (guild) CROSS JOIN LATERAL
+            (SELECT shard.* FROM counts CROSS JOIN LATERAL (SELECT * FROM feed_shards WHERE shard_count = count
+                AND shard_id = coalesce((asked.guild >> 22) % nullif(count, 0), 0) LIMIT 1) AS shard
+            ORDER BY committed DESC LIMIT 1) AS cover",
+    ),
     one_of: ("= ANY (ARRAY (", "))"),
     for_update: " FOR UPDATE",
     for_share: " FOR SHARE",
@@ -50,6 +57,10 @@ macro_rules! database {
 
             async fn lock(&self, lock: Lock) -> Sql<()> {
                 locks::lock(self, lock).await
+            }
+
+            async fn replace_subscriptions(&self, snapshot: i64) -> Sql<()> {
+                subscriptions::replace_from(self, snapshot).await
             }
         }
     };
@@ -110,6 +121,7 @@ impl ToSql for Value<'_> {
             Self::Bytes(bytes) => bytes.to_sql_checked(ty, out),
             Self::Boolean(truth) => truth.to_sql_checked(ty, out),
             Self::Texts(texts) => texts.to_sql_checked(ty, out),
+            Self::Integers(numbers) => numbers.to_sql_checked(ty, out),
         }
     }
 

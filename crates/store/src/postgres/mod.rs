@@ -5,16 +5,10 @@ mod address;
 mod advice;
 pub(super) mod backup;
 mod bulk_insert;
-mod changes;
 mod circuit_breaker;
 mod clean_up;
-mod columns;
-mod coverage;
 mod database;
 mod errors;
-mod feed;
-mod feedback;
-mod guilds;
 mod invalidation;
 mod listener;
 mod locks;
@@ -23,7 +17,7 @@ pub(super) mod migrations;
 mod pool;
 mod reachability;
 mod read_only;
-mod snapshots;
+mod staging;
 mod subscriptions;
 mod tls;
 mod watch;
@@ -55,8 +49,8 @@ use self::work::{Executor, Pace, Read};
 use super::history::Recorded;
 use super::sql::store::{history_store, store, upkeep_store};
 use super::sql::{
-    accounts, announcements, audit, feed_state, forget, health, history, keys, revocations, sessions, sign_in, team,
-    totals, upkeep,
+    accounts, announcements, audit, changes, feed, feed_state, feedback, forget, guilds, health, history, keys,
+    revocations, sessions, sign_in, snapshots, team, totals, upkeep,
 };
 use super::starting::{StoreLocation, keep_trying};
 use super::upkeep::{AuditBounds, AuditFilter, Erased, GrantKind, HeldGrant, Holdings, PersonTraces, Resealed};
@@ -175,32 +169,6 @@ history_store!(Postgres);
 upkeep_store!(Postgres);
 
 store!(Postgres {
-    async fn person(&self, user: Snowflake, guilds: Vec<Snowflake>) -> Result<PersonFacts> {
-        read_snapshot!(self, (user, guilds), |db, (user, guilds)| guilds::person(db, *user, guilds))
-    }
-
-    async fn without_bot(&self, guilds: Vec<Snowflake>) -> Result<Vec<Snowflake>> {
-        read!(self, guilds, |db, guilds| guilds::without_bot(db, guilds))
-    }
-
-    async fn sample_feedback(&self, seed: u64) -> Result<Sample> {
-        read!(self, seed, |db, seed| feedback::sample(db, *seed))
-    }
-
-    async fn feedback_before(&self, slot: u64) -> Result<Sample> {
-        read!(self, slot, |db, slot| feedback::before(db, *slot))
-    }
-
-    async fn apply(&self, changes: Vec<Change>) -> Result<()> {
-        transact!(self, Feed, changes, |db, topics, changes| changes::apply(db, topics, changes))
-    }
-
-    async fn feed(&self, instance: InstanceId, first: u64, events: Vec<Event>, now: Time) -> Result<BatchOutcome> {
-        transact!(self, Feed, (instance, first, events, now), |db, topics, (instance, first, events, now)| {
-            feed::feed(db, topics, instance, *first, events, *now)
-        })
-    }
-
     async fn begin_snapshot(&self, scope: Scope, instance: InstanceId, sequence: u64, now: Time) -> Result<SnapshotId> {
         transact!(self, Quick, (scope, instance, sequence, now), |db, _topics, (scope, instance, sequence, now)| {
             snapshots::begin(db, *scope, instance, *sequence, *now)
@@ -211,7 +179,7 @@ store!(Postgres {
         // Lines that carry something over take turns with everything that changes stored data.
         let pace = if lines.has_carried_parts() { Pace::Feed } else { Pace::Long };
         let work = self.executor.write(pace, (snapshot, lines), |db, _topics, (snapshot, lines)| {
-            Box::pin(snapshots::stage(db, *snapshot, lines))
+            Box::pin(staging::stage(db, *snapshot, lines))
         });
         let staged: Option<Vec<Snowflake>> = work.await?;
         staged.ok_or_else(not_staged)

@@ -1,45 +1,12 @@
-//! Premium subscriptions.
+//! Premium subscriptions from a snapshot.
 
-use deadpool_postgres::{GenericClient, Transaction};
-use domain::{Snowflake, Subscription};
-use tokio_postgres::Row;
-use tracing::warn;
+use deadpool_postgres::GenericClient;
 
-use super::columns::{Column as _, ReadColumn as _, Whole, ids, readable};
 use super::errors::Sql;
-
-/// The subscription of a user, and every one that names one of these guilds, ordered by owner ID.
-pub(super) async fn of_user_or_naming(
-    db: &impl GenericClient,
-    user: Snowflake,
-    guilds: &[Snowflake],
-) -> Sql<Vec<Subscription>> {
-    let sql = "WITH wanted (userid) AS (
-            SELECT $1::bigint UNION SELECT userid FROM subscription_guilds WHERE guild = ANY ($2::bigint[]))
-        SELECT userid, slots, active_until,
-            ARRAY (SELECT guild FROM subscription_guilds AS named WHERE named.userid = subscriptions.userid ORDER BY ordinal)
-        FROM wanted JOIN subscriptions USING (userid) ORDER BY userid";
-    let statement = db.prepare_cached(sql).await?;
-    // A broken one counts as none, and does not take the user's guilds with it.
-    Ok(readable("subscription", &db.query(&statement, &[&user.stored(), &ids(guilds)]).await?, read))
-}
-
-fn read(row: &Row) -> Sql<Subscription> {
-    let Whole(slots) = row.try_get(1)?;
-    let guild = |number: i64| {
-        let guild = u64::try_from(number).ok().and_then(Snowflake::new);
-        if guild.is_none() {
-            warn!("left out a guild of a subscription: not an id");
-        }
-        guild
-    };
-    let guilds = row.try_get::<_, Vec<i64>>(3)?.into_iter().filter_map(guild).collect();
-    Ok(Subscription { userid: row.column(0)?, slots, guilds, active_until: row.column(2)? })
-}
 
 /// Replaces all subscriptions with those staged under this number. Only differences are written, which is usually next to
 /// nothing.
-pub(super) async fn replace_from(db: &Transaction<'_>, snapshot: i64) -> Sql<()> {
+pub(super) async fn replace_from(db: &impl GenericClient, snapshot: i64) -> Sql<()> {
     for sql in [
         "DELETE FROM subscriptions AS old WHERE NOT EXISTS
             (SELECT 1 FROM staged_subscriptions AS new WHERE new.snapshot = $1 AND new.userid = old.userid)",

@@ -5,9 +5,9 @@ use domain::Time;
 use telemetry::metrics::StoreMetrics;
 
 use super::Postgres;
-use super::columns::{Column as _, unsigned};
 use super::work::{Pace, Read};
 use crate::Result;
+use crate::columns::{Column as _, unsigned};
 use crate::watch::{BACKUP_ROW, PROBE_ROW, StoreBytes, StoreLoad, StoreWatch};
 
 #[async_trait]

@@ -153,7 +153,7 @@ pub(crate) async fn drop_row<D: Database>(db: &D, user: Snowflake) -> Result<Opt
 }
 
 /// The SQL of a number that was never used before, for the next statement.
-async fn new_version<D: Database>(db: &D) -> Result<&'static str, D> {
+pub(super) async fn new_version<D: Database>(db: &D) -> Result<&'static str, D> {
     let (before, version) = D::WORDS.new_version;
     if let Some(sql) = before {
         db.execute(sql, &[]).await?;

@@ -1,15 +1,73 @@
 //! Feedback. The positive entries are numbered without gaps, so that drawing one at random is one lookup.
 
-use domain::User;
-use domain::feedback::{Feedback, FeedbackEntry};
+use std::collections::HashMap;
+
+use domain::feedback::{Feedback, FeedbackEntry, draw};
 use domain::slots::{SlotChange, Slots};
 use domain::stats::RatingsChange;
+use domain::{User, slots};
+use runtime::random::Random;
 
-use super::{ChangedTopics, Database, Result, forgotten, values};
-use crate::Topic;
+use super::{ChangedTopics, Database, Read, Result, Row, forgotten, readable, values};
+use crate::columns::warn_broken;
 use crate::totals_change::TotalsChange;
+use crate::{Sample, Topic};
 
 pub(crate) const LAST_SLOT: &str = "SELECT slot FROM feedback WHERE slot IS NOT NULL ORDER BY slot DESC LIMIT 1";
+
+pub(crate) async fn sample<D: Database>(db: &D, seed: u64) -> Result<Sample, D> {
+    read_slots(db, |count| {
+        let random = Random::seeded(seed);
+        draw(count, || random.number()).to_vec()
+    })
+    .await
+}
+
+pub(crate) async fn before<D: Database>(db: &D, slot: u64) -> Result<Sample, D> {
+    read_slots(db, |count| (0..count.min(slot)).collect()).await
+}
+
+/// The entries in the slots that are chosen when it is known how many there are.
+async fn read_slots<D: Database>(db: &D, choose: impl Fn(u64) -> Vec<u64>) -> Result<Sample, D> {
+    let last = db.query_first(LAST_SLOT, &[]).await?;
+    let mut count = slots::count(last.map(|row| row.get(0)).transpose()?);
+    loop {
+        let (still, entries) = of_slots(db, &choose(count)).await?;
+        // The choice belongs to the count; if that has changed, choose again.
+        if still == count {
+            return Ok(Sample { count, entries });
+        }
+        count = still;
+    }
+}
+
+/// The positive entries in some slots; every row begins with the last slot.
+pub(crate) fn by_slot<D: Database>() -> String {
+    format!(
+        "SELECT known.last, slot, id, feedback, rating, \"timestamp\",
+            submitter_id, submitter_username, submitter_name, submitter_avatar
+        FROM (SELECT ({LAST_SLOT}) AS last) AS known LEFT JOIN feedback ON slot {}",
+        D::WORDS.among("$1")
+    )
+}
+
+/// How many positive entries there are and, at the same moment, the entries in these slots.
+async fn of_slots<D: Database>(db: &D, slots: &[u64]) -> Result<(u64, Vec<(u64, Feedback)>), D> {
+    let rows = db.query(&by_slot::<D>(), &values![slots]).await?;
+    let last = rows.first().map_or(Ok(None), |row| row.get(0))?;
+    let found: Vec<Row> = rows.into_iter().filter(|row| matches!(row.get(1), Ok(Some(0_u64..)))).collect();
+    if found.len() < slots.len() {
+        warn_broken!(slots = slots.len(), found = found.len(), "some slots have no feedback entry");
+    }
+    let mut entries: HashMap<u64, Feedback> = readable("feedback entry", found, read).into_iter().collect();
+    Ok((slots::count(last), slots.iter().filter_map(|slot| entries.remove_entry(slot)).collect()))
+}
+
+fn read(row: &Row) -> Read<(u64, Feedback)> {
+    let submitter = User { id: row.get(6)?, username: row.get(7)?, name: row.get(8)?, avatar: row.get(9)? };
+    let entry = FeedbackEntry { feedback: row.get(3)?, rating: row.get(4)?, timestamp: row.get(5)?, submitter };
+    Ok((row.get(1)?, Feedback { id: row.get(2)?, entry }))
+}
 
 pub(crate) async fn put<D: Database>(
     db: &D,

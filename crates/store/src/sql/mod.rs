@@ -1,19 +1,23 @@
 //! The SQL that both databases understand, and the work around it, written once. It runs on a [`Database`]: a transaction, or a
 //! connection that only reads.
 //!
-//! What differs is in `sqlite` and `postgres`: guilds, what covers them, snapshots, and the changes and the cleaning up over them,
-//! because PostgreSQL asks once for all rows of a batch, or loads them in bulk, where SQLite looks at one after the other; the
-//! reading of subscriptions and feedback, for the same reason; and how work is run: a queue and one writer, or a pool and
+//! What differs is in `sqlite` and `postgres`: snapshots, because PostgreSQL loads their lines in bulk, where SQLite writes one
+//! after the other; what is done about snapshots that were left; and how work is run: a queue and one writer, or a pool and
 //! notifications.
 
 pub(crate) mod accounts;
 pub(crate) mod announcements;
 pub(crate) mod audit;
+pub(crate) mod changes;
+pub(crate) mod clean_up;
 pub(crate) mod clock;
+pub(crate) mod coverage;
+pub(crate) mod feed;
 pub(crate) mod feed_state;
 pub(crate) mod feedback;
 pub(crate) mod forget;
 pub(crate) mod forgotten;
+pub(crate) mod guilds;
 pub(crate) mod health;
 pub(crate) mod history;
 pub(crate) mod instances;
@@ -23,6 +27,7 @@ pub(crate) mod revocations;
 mod row;
 pub(crate) mod sessions;
 pub(crate) mod sign_in;
+pub(crate) mod snapshots;
 pub(crate) mod store;
 pub(crate) mod subscriptions;
 pub(crate) mod team;
@@ -58,6 +63,9 @@ pub(crate) trait Database {
     /// Waits for a lock that lasts until the transaction ends. SQLite has one writer, and so needs none.
     async fn lock(&self, lock: Lock) -> Result<(), Self>;
 
+    /// Replaces all subscriptions with those staged under this number. PostgreSQL writes only the differences.
+    async fn replace_subscriptions(&self, snapshot: i64) -> Result<(), Self>;
+
     /// The first row that a statement returns, if any.
     async fn query_first(&self, sql: &str, values: &[Value<'_>]) -> Result<Option<Row>, Self> {
         Ok(self.query(sql, values).await?.into_iter().next())
@@ -73,6 +81,10 @@ pub(crate) trait Database {
 pub(crate) struct Words {
     /// Before and after an array's parameter: whether a column's value is in it.
     pub(crate) among: (&'static str, &'static str),
+    /// Before and after the parameter of some guilds: a table with each of them as `asked.guild`, joined with the row of
+    /// `feed_shards` that covers it as `cover`; needs the table `counts` of the shard counts. At most one row covers a guild under
+    /// each count, and each is looked up by its key, instead of going through every shard for every guild.
+    pub(crate) covered: (&'static str, &'static str),
     /// Before and after a query of some rows: whether a column's value is in its result. On PostgreSQL it becomes an array, which
     /// is built once; a plain subquery may run again for every row, and then its limit limits nothing.
     pub(crate) one_of: (&'static str, &'static str),
@@ -103,6 +115,12 @@ impl Words {
     /// Whether the value before it is in the array with this parameter.
     pub(crate) fn among(&self, parameter: &str) -> String {
         let (before, after) = self.among;
+        format!("{before}{parameter}{after}")
+    }
+
+    /// The guilds in this parameter with what covers them.
+    pub(crate) fn covered(&self, parameter: &str) -> String {
+        let (before, after) = self.covered;
         format!("{before}{parameter}{after}")
     }
 

@@ -116,6 +116,38 @@ macro_rules! store {
         impl $crate::Store for $store {
             $($apart)*
 
+            async fn person(&self, user: Snowflake, guilds: Vec<Snowflake>) -> Result<PersonFacts> {
+                read_snapshot!(self, (user, guilds), |db, (user, guilds)| guilds::person(db, *user, guilds))
+            }
+
+            async fn without_bot(&self, guilds: Vec<Snowflake>) -> Result<Vec<Snowflake>> {
+                read!(self, guilds, |db, guilds| guilds::without_bot(db, guilds))
+            }
+
+            async fn sample_feedback(&self, seed: u64) -> Result<Sample> {
+                read!(self, seed, |db, seed| feedback::sample(db, *seed))
+            }
+
+            async fn feedback_before(&self, slot: u64) -> Result<Sample> {
+                read!(self, slot, |db, slot| feedback::before(db, *slot))
+            }
+
+            async fn apply(&self, changes: Vec<Change>) -> Result<()> {
+                transact!(self, Feed, changes, |db, topics, changes| changes::apply(db, topics, changes))
+            }
+
+            async fn feed(
+                &self,
+                instance: InstanceId,
+                first: u64,
+                events: Vec<Event>,
+                now: Time,
+            ) -> Result<BatchOutcome> {
+                transact!(self, Feed, (instance, first, events, now), |db, topics, (instance, first, events, now)| {
+                    feed::feed(db, topics, instance, *first, events, *now)
+                })
+            }
+
             async fn claim_code(&self, code: CodeHash, now: Time, until: Time) -> Result<Claim> {
                 transact!(self, Quick, (code, now, until), |db, _topics, (code, now, until)| {
                     sign_in::claim(db, *code, *now, *until)

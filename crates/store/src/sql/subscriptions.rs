@@ -1,10 +1,45 @@
-//! What the bot says about premium subscriptions.
+//! Premium subscriptions.
 
 use domain::{Snowflake, Subscription};
 
-use super::{ChangedTopics, Database, Result, readable, values};
+use super::{ChangedTopics, Database, Read, Result, Row, readable, values};
 use crate::Topic;
-use crate::columns::{Column as _, json};
+use crate::columns::{Column as _, json, warn_broken};
+
+/// The subscription of a user, and every one that names one of these guilds, ordered by owner ID.
+pub(super) async fn of_user_or_naming<D: Database>(
+    db: &D,
+    user: Snowflake,
+    guilds: &[Snowflake],
+) -> Result<Vec<Subscription>, D> {
+    let sql = format!(
+        "WITH wanted (userid) AS (
+            SELECT CAST($1 AS BIGINT) UNION SELECT userid FROM subscription_guilds WHERE guild {})
+        SELECT userid, slots, active_until, guild
+        FROM wanted JOIN subscriptions USING (userid) LEFT JOIN subscription_guilds USING (userid)
+        ORDER BY userid, ordinal",
+        D::WORDS.among("$2")
+    );
+    let mut found: Vec<Subscription> = Vec::new();
+    // A broken one counts as none, and does not take the user's guilds with it.
+    for (guild, subscription) in readable("subscription", db.query(&sql, &values![user, guilds]).await?, read) {
+        if found.last().is_none_or(|last| last.userid != subscription.userid) {
+            found.push(subscription);
+        }
+        if let Some(last) = found.last_mut() {
+            last.guilds.extend(guild);
+        }
+    }
+    Ok(found)
+}
+
+/// A subscription without its guilds, and one of them.
+fn read(row: &Row) -> Read<(Option<Snowflake>, Subscription)> {
+    let guild = row.get::<Option<_>>(3);
+    let guild = guild.inspect_err(|error| warn_broken!(%error, "left out a guild of a subscription"));
+    let (userid, slots, active_until) = (row.get(0)?, row.get(1)?, row.get(2)?);
+    Ok((guild.unwrap_or_default(), Subscription { userid, slots, guilds: Vec::new(), active_until }))
+}
 
 pub(crate) async fn put<D: Database>(db: &D, topics: &mut ChangedTopics, subscription: &Subscription) -> Result<(), D> {
     let Subscription { userid: user, slots, active_until, .. } = subscription;

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
+use domain::Snowflake;
+
 use crate::backup::value::CellValue;
-use crate::columns::integer;
+use crate::columns::{Column, integer};
 
 /// A parameter, in a form that both databases store alike.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,6 +18,7 @@ pub(crate) enum Value<'a> {
     Boolean(bool),
     /// An array; SQLite reads it as JSON.
     Texts(Vec<&'a str>),
+    Integers(Vec<i64>),
 }
 
 /// What can be a parameter.
@@ -55,6 +58,10 @@ to_value!(String, text => Value::Text(text.into()));
 to_value!([u8; 32], bytes => Value::Bytes(bytes));
 to_value!(Vec<u8>, bytes => Value::Bytes(bytes));
 to_value!(Vec<&str>, texts => Value::Texts(texts.clone()));
+to_value!([i64], numbers => Value::Integers(numbers.to_vec()));
+to_value!([u64], numbers => Value::Integers(numbers.iter().copied().map(integer).collect()));
+to_value!([Snowflake], ids => Value::Integers(ids.iter().map(Column::stored).collect()));
+to_value!(Vec<Snowflake>, ids => ids.as_slice().value());
 to_value!(Vec<String>, texts => Value::Texts(texts.iter().map(String::as_str).collect()));
 
 impl<T: ToValue + ?Sized> ToValue for &T {

@@ -9,7 +9,6 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ToSql, params, params_from_iter};
 use tracing::warn;
 
-use super::columns::{Column as _, unsigned};
 use super::file::{configure_writer, connect, connect_read_only, create, has_log, location};
 use super::migrations;
 use crate::backup::TableHeader;
@@ -17,6 +16,7 @@ use crate::backup::side::{RestoreEnd, Side, in_use};
 use crate::backup::statements::{BRING_PROBE_BACK, BYTES, Dialect, KEEP_PROBE, count, own_data_questions};
 use crate::backup::tables::{PROBE, STAGED, TABLES, Table};
 use crate::backup::value::{CellValue, ColumnKind, Row};
+use crate::columns::{Column as _, unsigned};
 use crate::migrations::STEPS;
 use crate::schema_version::Steps;
 use crate::{Result, StoreError};

@@ -4,6 +4,7 @@ use futures_util::FutureExt;
 use rusqlite::types::{ToSqlOutput, Type, ValueRef};
 use rusqlite::{CachedStatement, Connection, ToSql};
 
+use super::subscriptions;
 use crate::backup::value::CellValue;
 use crate::columns::json;
 use crate::sql::{Database, Lock, Row, Unreadable, Value, Words};
@@ -13,6 +14,13 @@ impl Database for Connection {
 
     const WORDS: Words = Words {
         among: ("IN (SELECT value FROM json_each(", "))"),
+        covered: (
+            "(SELECT value AS guild FROM json_each(",
+            ")) AS asked CROSS JOIN feed_shards AS cover
+                ON (cover.shard_count, cover.shard_id) = (SELECT shard_count, shard_id FROM counts CROSS JOIN feed_shards
+                    ON shard_count = count AND shard_id = coalesce((asked.guild >> 22) % nullif(count, 0), 0)
+                    ORDER BY committed DESC LIMIT 1)",
+        ),
         one_of: ("IN (", ")"),
         for_update: "",
         for_share: "",
@@ -47,6 +55,10 @@ impl Database for Connection {
 
     async fn lock(&self, _lock: Lock) -> rusqlite::Result<()> {
         Ok(())
+    }
+
+    async fn replace_subscriptions(&self, snapshot: i64) -> rusqlite::Result<()> {
+        subscriptions::replace_from(self, snapshot)
     }
 }
 
@@ -95,6 +107,7 @@ impl ToSql for Value<'_> {
             Self::Bytes(bytes) => ValueRef::Blob(bytes),
             Self::Boolean(truth) => ValueRef::Integer(i64::from(*truth)),
             Self::Texts(texts) => return Ok(ToSqlOutput::from(json(texts))),
+            Self::Integers(numbers) => return Ok(ToSqlOutput::from(json(numbers))),
         }))
     }
 }

@@ -2,22 +2,16 @@
 //! The work itself is plain functions over a connection, one file per topic, here or in `sql`.
 
 pub(super) mod backup;
-mod changes;
 mod clean_up;
-mod columns;
-mod coverage;
 mod database;
 mod errors;
-mod feed;
-mod feedback;
 mod file;
-mod guilds;
 mod look;
 pub(super) mod migrations;
 mod place;
 mod read_only;
 mod readers;
-mod snapshots;
+mod staging;
 mod subscriptions;
 #[cfg(test)]
 mod tests;
@@ -49,7 +43,7 @@ pub(super) use self::file::{cautions, location};
 pub(super) use self::look::{grants_in_file, is_unreleased, look};
 pub(super) use self::place::look_at_place;
 use self::readers::Readers;
-use self::snapshots::LocalStaging;
+use self::staging::LocalStaging;
 pub use self::vacuum::VacuumNeeds;
 pub(super) use self::vacuum::{vacuum, vacuum_needs};
 use self::writer::{ChangedTopics, Writer};
@@ -57,8 +51,8 @@ use super::history::Recorded;
 use super::schema_version;
 use super::sql::store::{history_store, store, upkeep_store};
 use super::sql::{
-    accounts, announcements, audit, feed_state, forget, health, history, keys, revocations, sessions, sign_in, team,
-    totals, upkeep,
+    accounts, announcements, audit, changes, feed, feed_state, feedback, forget, guilds, health, history, keys,
+    revocations, sessions, sign_in, snapshots, team, totals, upkeep,
 };
 use super::upkeep::{AuditBounds, AuditFilter, Erased, GrantKind, HeldGrant, Holdings, PersonTraces, Resealed};
 use super::{
@@ -153,41 +147,19 @@ history_store!(Sqlite);
 upkeep_store!(Sqlite);
 
 store!(Sqlite {
-    async fn person(&self, user: Snowflake, guilds: Vec<Snowflake>) -> Result<PersonFacts> {
-        self.readers.read(move |connection| guilds::person(connection, user, guilds)).await
-    }
-
-    async fn without_bot(&self, guilds: Vec<Snowflake>) -> Result<Vec<Snowflake>> {
-        self.readers.read(move |connection| guilds::without_bot(connection, guilds)).await
-    }
-
-    async fn sample_feedback(&self, seed: u64) -> Result<Sample> {
-        self.readers.read(move |connection| feedback::sample(connection, seed)).await
-    }
-
-    async fn feedback_before(&self, slot: u64) -> Result<Sample> {
-        self.readers.read(move |connection| feedback::before(connection, slot)).await
-    }
-
-    async fn apply(&self, changes: Vec<Change>) -> Result<()> {
-        self.writer.write(move |connection, topics| changes::apply(connection, topics, &changes)).await
-    }
-
-    async fn feed(&self, instance: InstanceId, first: u64, events: Vec<Event>, now: Time) -> Result<BatchOutcome> {
-        self.writer
-            .write(move |connection, topics| feed::feed(connection, topics, &instance, first, &events, now))
-            .await
-    }
-
     async fn begin_snapshot(&self, scope: Scope, instance: InstanceId, sequence: u64, now: Time) -> Result<SnapshotId> {
         let staging = self.staging.clone();
         self.writer
-            .write(move |connection, _| snapshots::begin(connection, &staging, scope, &instance, sequence, now))
+            .write(move |connection, _| {
+                let snapshot = run(snapshots::begin(connection, scope, &instance, sequence, now))?;
+                staging.add(snapshot);
+                Ok(snapshot)
+            })
             .await
     }
 
     async fn stage(&self, snapshot: SnapshotId, lines: Lines) -> Result<Vec<Snowflake>> {
-        let staged = self.writer.write(move |connection, _| snapshots::stage(connection, snapshot, &lines)).await?;
+        let staged = self.writer.write(move |connection, _| staging::stage(connection, snapshot, &lines)).await?;
         staged.ok_or_else(not_staged)
     }
 
@@ -195,14 +167,22 @@ store!(Sqlite {
         let staging = self.staging.clone();
         let committed = self
             .writer
-            .write(move |connection, topics| snapshots::commit(connection, topics, &staging, snapshot, after, now))
+            .write(move |connection, topics| {
+                staging.remove(snapshot);
+                run(snapshots::commit(connection, topics, snapshot, after, now))
+            })
             .await?;
         committed.ok_or_else(not_staged)
     }
 
     async fn abandon_snapshot(&self, snapshot: SnapshotId) -> Result<()> {
         let staging = self.staging.clone();
-        self.writer.write(move |connection, _| snapshots::abandon(connection, &staging, snapshot)).await
+        self.writer
+            .write(move |connection, _| {
+                staging.remove(snapshot);
+                run(snapshots::abandon(connection, snapshot))
+            })
+            .await
     }
 
     async fn clean_up(&self, batch: usize) -> Result<usize> {

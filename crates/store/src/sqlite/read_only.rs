@@ -9,7 +9,7 @@ use telemetry::metrics::StoreMetrics;
 use super::file::{FileIdentity, connect_read_only, location};
 use super::migrations;
 use super::readers::Readers;
-use super::snapshots::LocalStaging;
+use super::staging::LocalStaging;
 use super::writer::Writer;
 use super::{READERS, Sqlite};
 use crate::{Freshness, Result, StoreError};

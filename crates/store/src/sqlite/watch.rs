@@ -2,11 +2,13 @@
 
 use async_trait::async_trait;
 use domain::Time;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 use telemetry::metrics::StoreMetrics;
 
-use super::columns::{Column as _, ReadColumn as _, unsigned};
+use super::database::run;
 use super::{Sqlite, location};
+use crate::columns::{Column as _, unsigned};
+use crate::sql::{Database as _, values};
 use crate::watch::{BACKUP_ROW, PROBE_ROW, StoreBytes, StoreLoad, StoreWatch};
 use crate::{Result, StoreError};
 
@@ -51,7 +53,10 @@ impl StoreWatch for Sqlite {
     async fn last_backup(&self) -> Result<Option<Time>> {
         let sql = "SELECT at FROM probe WHERE id = ?1";
         self.readers
-            .read(move |connection| connection.query_row(sql, [BACKUP_ROW], |row| row.column(0)).optional())
+            .read(move |connection| {
+                let row = run(connection.query_first(sql, &values![BACKUP_ROW]))?;
+                Ok(row.map(|row| row.get(0)).transpose()?)
+            })
             .await
     }
 

@@ -5,9 +5,9 @@ use domain::health::ShardHeartbeat;
 use rusqlite::Connection;
 
 use super::*;
-use crate::sql::{Database as _, health, sessions};
+use crate::sql::{Database as _, feedback, health, sessions};
 use crate::sqlite::database::run;
-use crate::sqlite::{feedback, migrations};
+use crate::sqlite::migrations;
 
 fn plan(connection: &Connection, sql: &str) -> String {
     let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
@@ -22,7 +22,6 @@ fn no_statement_of_a_hot_path_walks_a_table_or_sorts() {
     migrations::run(&mut connection, crate::migrations::STEPS).unwrap();
     let of_user = sessions::of_user(&Connection::WORDS);
     for (sql, index) in [
-        (feedback::BY_SLOT, "feedback_slot"),
         (sessions::OVERDUE_BY_LAST_SEEN, "sessions_last_seen"),
         (sessions::OVERDUE_BY_CREATED, "sessions_created"),
         (sessions::INTERRUPTED, "users_signing_in"),
@@ -33,7 +32,7 @@ fn no_statement_of_a_hot_path_walks_a_table_or_sorts() {
         assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{plan}");
     }
     // Goes through the index from its end, and stops at the first.
-    let plan = plan(&connection, crate::sql::feedback::LAST_SLOT);
+    let plan = plan(&connection, feedback::LAST_SLOT);
     assert!(plan.contains("feedback_slot") && !plan.contains("TEMP B-TREE"), "{plan}");
 }
 

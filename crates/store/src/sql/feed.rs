@@ -1,27 +1,22 @@
 //! The bot's numbered events, and the state of the feed.
 
-use deadpool_postgres::Transaction;
 use domain::Time;
 use domain::feed::{BatchOutcome, CommittedShard, Event, EventBatch, InstanceId, Question, ShardKey};
 use futures_util::future::try_join_all;
 
-use super::changes;
 use super::coverage::{self, Coverage};
-use super::errors::Sql;
-use super::locks::{Lock, lock};
-use super::work::ChangedTopics;
-use crate::sql::{instances, totals};
+use super::{ChangedTopics, Database, Lock, Result, changes, instances, totals};
 use crate::totals_change::TotalsChange;
 
-pub(super) async fn feed(
-    db: &Transaction<'_>,
+pub(crate) async fn feed<D: Database>(
+    db: &D,
     topics: &mut ChangedTopics,
     instance: &InstanceId,
     first: u64,
     events: &[Event],
     now: Time,
-) -> Sql<BatchOutcome> {
-    lock(db, Lock::Feed).await?;
+) -> Result<BatchOutcome, D> {
+    db.lock(Lock::Feed).await?;
     let Some(sender) = instances::admit(db, instance, now).await? else { return Ok(BatchOutcome::KeyRefused) };
     let mut batch = EventBatch::new(&sender, first, events, now);
     let mut coverage = Coverage::for_changes(db, &batch.guilds()).await?;
@@ -46,7 +41,7 @@ pub(super) async fn feed(
 }
 
 /// The shards that an instance has named and that may hold another one's data, with the snapshots overlapping with each.
-async fn lost_shards(db: &Transaction<'_>, instance: &InstanceId) -> Sql<Vec<(ShardKey, Vec<CommittedShard>)>> {
+async fn lost_shards<D: Database>(db: &D, instance: &InstanceId) -> Result<Vec<(ShardKey, Vec<CommittedShard>)>, D> {
     let shards = instances::possibly_lost_shards(db, instance).await?;
     // Sent at the same time, because there may be many.
     try_join_all(shards.into_iter().map(async |shard| Ok((shard, coverage::overlapping(db, shard).await?)))).await

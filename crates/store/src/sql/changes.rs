@@ -1,18 +1,13 @@
 //! Applies what the bot sends, one change at a time.
 
-use deadpool_postgres::Transaction;
 use domain::Change;
 
 use super::coverage::Coverage;
-use super::errors::Sql;
-use super::guilds;
-use super::locks::{Lock, lock};
-use super::work::ChangedTopics;
-use crate::sql::{feedback, subscriptions, team, totals};
+use super::{ChangedTopics, Database, Lock, Result, feedback, guilds, subscriptions, team, totals};
 use crate::totals_change::TotalsChange;
 
-pub(super) async fn apply(db: &Transaction<'_>, topics: &mut ChangedTopics, changes: &[Change]) -> Sql<()> {
-    lock(db, Lock::Feed).await?;
+pub(crate) async fn apply<D: Database>(db: &D, topics: &mut ChangedTopics, changes: &[Change]) -> Result<(), D> {
+    db.lock(Lock::Feed).await?;
     let guilds: Vec<_> = changes.iter().filter_map(Change::guild).collect();
     let (mut coverage, mut change_of_totals) = (Coverage::for_changes(db, &guilds).await?, TotalsChange::default());
     for change in changes {
@@ -22,13 +17,13 @@ pub(super) async fn apply(db: &Transaction<'_>, topics: &mut ChangedTopics, chan
 }
 
 /// Applies a change; its effect on the totals is recorded but not written yet.
-pub(super) async fn apply_one(
-    db: &Transaction<'_>,
+pub(super) async fn apply_one<D: Database>(
+    db: &D,
     topics: &mut ChangedTopics,
     coverage: &mut Coverage,
     totals: &mut TotalsChange,
     change: &Change,
-) -> Sql<()> {
+) -> Result<(), D> {
     match change {
         Change::Guild(guild) => guilds::put(db, topics, coverage, totals, guild).await?,
         Change::GuildGone(guild) => guilds::remove(db, topics, coverage, totals, *guild).await?,

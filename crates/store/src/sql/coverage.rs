@@ -1,0 +1,161 @@
+//! Which snapshot is authoritative for a guild: the one committed last among those that cover it, under any shard count.
+
+use std::collections::{BTreeMap, HashMap};
+
+use domain::Snowflake;
+use domain::feed::{Commits, CommittedShard, Life, Owner, ShardKey, UNCOVERED, common_divisor};
+
+use super::{Database, Read, Result, Row, ToValue, instances, values};
+
+/// The shard counts under which snapshots were committed: one, except during a resharding, and 0 for the guilds that no
+/// snapshot covers. One step per count, because a DISTINCT would go through every shard.
+const COUNTS: &str = "WITH RECURSIVE counts (count) AS (
+        VALUES (CAST(0 AS BIGINT))
+        UNION ALL
+        SELECT (SELECT min(shard_count) FROM feed_shards WHERE shard_count > count) FROM counts WHERE count IS NOT NULL)";
+
+/// The columns of a committed shard with what is known about its owner.
+const COMMITTED: &str = "cover.shard_count, cover.shard_id, cover.snapshot, cover.committed, cover.key, cover.instance,
+        owner.first_seen, owner.started_at, owner.last_used, beats.reported";
+
+/// Joins what is known about the owner.
+const OWNER: &str = "LEFT JOIN feed_instances AS owner ON owner.key = cover.key AND owner.instance = cover.instance
+        LEFT JOIN instances AS beats ON beats.key = cover.key AND beats.id = cover.instance";
+
+/// Selects these columns of the guilds in a parameter, `asked.guild`, and of the rows of `feed_shards` that cover them, `cover`.
+pub(super) fn select_covered<D: Database>(columns: &str, guilds: &str) -> String {
+    format!("{COUNTS} SELECT {columns} FROM {}", D::WORDS.covered(guilds))
+}
+
+/// What covers the guilds that a piece of work is about. It stays true until the work ends, because changes to the bot's data
+/// wait for the feed's lock.
+pub(crate) struct Coverage {
+    covers: HashMap<Snowflake, Cover>,
+    /// The snapshots being staged that carry stored data over.
+    carrying: Vec<(i64, ShardKey)>,
+    /// How many members each of the stored guilds has; only for work that changes them. Read together with everything else,
+    /// because asking for each guild as it changes takes a quarter longer.
+    members: HashMap<Snowflake, i64>,
+}
+
+/// The snapshot that covers a guild, with its row of `feed_shards`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cover {
+    /// The row's key: count and ID.
+    pub(crate) shard: (i64, i64),
+    pub(crate) snapshot: i64,
+    /// Who sent it.
+    pub(crate) owner: Option<Owner>,
+}
+
+impl Coverage {
+    /// What covers these guilds.
+    pub(crate) async fn of<D: Database>(db: &D, guilds: &[Snowflake]) -> Result<Self, D> {
+        Self::load(db, guilds, "NULL", "").await
+    }
+
+    /// The same, for work that changes guilds.
+    pub(crate) async fn for_changes<D: Database>(db: &D, guilds: &[Snowflake]) -> Result<Self, D> {
+        let stored = "LEFT JOIN guilds AS stored ON stored.snapshot = cover.snapshot AND stored.id = asked.guild";
+        let coverage = Self::load(db, guilds, "stored.members", stored).await?;
+        if guilds.is_empty() {
+            return Ok(coverage);
+        }
+        let sql = "SELECT id, shard_count, shard_id FROM staged_snapshots WHERE basis IS NOT NULL";
+        let read = |row: &Row| Ok((row.get(0)?, ShardKey { count: row.get(1)?, id: row.get(2)? }));
+        let carrying = db.query(sql, &[]).await?.iter().map(read).collect::<Read<_>>()?;
+        Ok(Self { carrying, ..coverage })
+    }
+
+    /// Reads how many members each guild has from this column, which `join` finds.
+    async fn load<D: Database>(db: &D, guilds: &[Snowflake], members: &str, join: &str) -> Result<Self, D> {
+        let mut coverage = Self { covers: HashMap::new(), carrying: Vec::new(), members: HashMap::new() };
+        if !guilds.is_empty() {
+            let columns = format!("{COMMITTED}, asked.guild, CAST({members} AS BIGINT)");
+            let sql = format!("{} {OWNER} {join}", select_covered::<D>(&columns, "$1"));
+            for row in db.query(&sql, &values![guilds]).await? {
+                let (snapshot, guild) = (row.get(2)?, row.get(10)?);
+                let owner = if snapshot == UNCOVERED { None } else { Some(read_owner(&row)?) };
+                coverage.covers.insert(guild, Cover { shard: (row.get(0)?, row.get(1)?), snapshot, owner });
+                if let Some(known) = row.get(11)? {
+                    coverage.members.insert(guild, known);
+                }
+            }
+        }
+        Ok(coverage)
+    }
+
+    /// Records the new number of members of one of the guilds, if it exists, and returns the old one.
+    pub(super) fn replace_members(&mut self, guild: Snowflake, members: Option<i64>) -> Option<i64> {
+        match members {
+            Some(members) => self.members.insert(guild, members),
+            None => self.members.remove(&guild),
+        }
+    }
+
+    /// The snapshots being staged that may carry data of this guild over.
+    pub(super) fn carrying(&self, guild: Snowflake) -> Vec<i64> {
+        let covering = self.carrying.iter().filter(|(_, shard)| shard.covers(guild));
+        covering.map(|(snapshot, _)| *snapshot).collect()
+    }
+
+    /// The snapshot that covers one of the guilds; that of the uncovered guilds if none does.
+    pub(super) fn cover(&self, guild: Snowflake) -> Cover {
+        self.covers.get(&guild).cloned().unwrap_or(Cover { shard: (0, 0), snapshot: UNCOVERED, owner: None })
+    }
+
+    /// Some of the guilds by the snapshots that cover them.
+    pub(crate) fn by_snapshot(&self, guilds: &[Snowflake]) -> BTreeMap<i64, Vec<Snowflake>> {
+        let mut by_snapshot: BTreeMap<i64, Vec<Snowflake>> = BTreeMap::new();
+        for guild in guilds {
+            by_snapshot.entry(self.cover(*guild).snapshot).or_default().push(*guild);
+        }
+        by_snapshot
+    }
+}
+
+fn read_owner(row: &Row) -> Read<Owner> {
+    let life = match (row.get(6)?, row.get(8)?) {
+        (Some(first_seen), Some(last_call)) => {
+            Some(Life { first_seen, reported_start: row.get(7)?, last_call, last_heartbeat: row.get(9)? })
+        }
+        _ => None,
+    };
+    Ok(Owner { instance: instances::read(row, 4)?, life })
+}
+
+/// Every snapshot that covers some guild of this shard, possibly one of the same shard.
+pub(crate) async fn overlapping<D: Database>(db: &D, shard: ShardKey) -> Result<Vec<CommittedShard>, D> {
+    let key = [shard.count, shard.id];
+    let own = committed(db, "cover.shard_count = $1 AND cover.shard_id = $2", &key);
+    let (mut found, counts) = futures_util::try_join!(own, counts(db))?;
+    // None without a resharding.
+    for count in counts.into_iter().filter(|count| *count != shard.count) {
+        let common = common_divisor(count, shard.count);
+        let condition = "cover.shard_count = $1 AND cover.shard_id % $2 = $3";
+        found.extend(committed(db, condition, &[count, common, shard.id % common]).await?);
+    }
+    Ok(found)
+}
+
+/// The committed shards that meet a condition on these numbers.
+async fn committed<D: Database>(db: &D, condition: &str, numbers: &[u32]) -> Result<Vec<CommittedShard>, D> {
+    let sql = format!("SELECT {COMMITTED} FROM feed_shards AS cover {OWNER} WHERE {condition}");
+    let read = |row: &Row| {
+        let shard = ShardKey { count: row.get(0)?, id: row.get(1)? };
+        Ok(CommittedShard { shard, snapshot: row.get(2)?, committed: row.get(3)?, owner: read_owner(row)? })
+    };
+    let numbers: Vec<_> = numbers.iter().map(ToValue::value).collect();
+    Ok(db.query(&sql, &numbers).await?.iter().map(read).collect::<Read<_>>()?)
+}
+
+async fn counts<D: Database>(db: &D) -> Result<Vec<u32>, D> {
+    let rows = db.query(&format!("{COUNTS} SELECT count FROM counts WHERE count > 0"), &[]).await?;
+    Ok(rows.iter().map(|row| row.get(0)).collect::<Read<_>>()?)
+}
+
+/// When each shard of this count was committed.
+pub(crate) async fn commits<D: Database>(db: &D, count: u32) -> Result<Box<Commits>, D> {
+    let rows = db.query("SELECT shard_id, committed FROM feed_shards WHERE shard_count = $1", &values![count]).await?;
+    Ok(rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect::<Read<_>>()?)
+}
