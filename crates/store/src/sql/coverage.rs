@@ -23,7 +23,7 @@ const OWNER: &str = "LEFT JOIN feed_instances AS owner ON owner.key = cover.key 
         LEFT JOIN instances AS beats ON beats.key = cover.key AND beats.id = cover.instance";
 
 /// Selects these columns of the guilds in a parameter, `asked.guild`, and of the rows of `feed_shards` that cover them, `cover`.
-pub(super) fn select_covered<D: Database>(columns: &str, guilds: &str) -> String {
+pub(crate) fn select_covered<D: Database>(columns: &str, guilds: &str) -> String {
     format!("{COUNTS} SELECT {columns} FROM {}", D::WORDS.covered(guilds))
 }
 

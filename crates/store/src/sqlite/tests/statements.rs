@@ -5,6 +5,7 @@ use domain::health::ShardHeartbeat;
 use rusqlite::Connection;
 
 use super::*;
+use crate::sql::coverage::select_covered;
 use crate::sql::{Database as _, feedback, health, sessions};
 use crate::sqlite::database::run;
 use crate::sqlite::migrations;
@@ -31,6 +32,10 @@ fn no_statement_of_a_hot_path_walks_a_table_or_sorts() {
         assert!(plan.contains(index), "{plan}");
         assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{plan}");
     }
+    let slots = plan(&connection, &feedback::by_slot::<Connection>());
+    assert!(slots.contains("feedback_slot (slot=?)") && !slots.contains("SCAN feedback"), "{slots}");
+    let covered = plan(&connection, &select_covered::<Connection>("asked.guild", "$1"));
+    assert!(!covered.contains("SCAN feed_shards") && !covered.contains("SCAN cover"), "{covered}");
     // Goes through the index from its end, and stops at the first.
     let plan = plan(&connection, feedback::LAST_SLOT);
     assert!(plan.contains("feedback_slot") && !plan.contains("TEMP B-TREE"), "{plan}");
