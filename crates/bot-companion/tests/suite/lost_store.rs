@@ -224,13 +224,17 @@ async fn a_broken_row_that_is_read_again_and_again_is_told_once() {
     let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
     let config = config_file(&folder, &provider, "");
     stopped(Running::start(serve(&config)).await).await;
-    let sql = "INSERT INTO feedback VALUES ('a', 'good', 5, 1, 7, CAST(x'ff00fe' AS TEXT), '', '', 0)";
+    let sql = "INSERT INTO feedback VALUES ('a', 'good', 5, 1, 7, CAST(x'ff00fe' AS TEXT), '', '', 0);
+        INSERT INTO team VALUES (0, CAST(x'ff00fe' AS TEXT), '', '', 7, '', '', '', 0, '[]')";
     Connection::open(folder.file()).unwrap().execute_batch(sql).unwrap();
     let service = Running::start(serve(&config)).await;
     for _ in 0..5 {
         assert_eq!(service.client().get("/feedback").await.status, 200);
+        assert_eq!(service.client().get("/team").await.status, 200);
     }
     let log = stopped(service).await;
-    let told = log.lines().filter(|line| line.contains("left out") && line.contains("feedback entry")).count();
-    assert_eq!(told, 1, "{log}");
+    for what in ["feedback entry", "team member"] {
+        let told = log.lines().filter(|line| line.contains("left out") && line.contains(what)).count();
+        assert_eq!(told, 1, "{what}: {log}");
+    }
 }

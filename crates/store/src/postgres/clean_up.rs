@@ -27,6 +27,6 @@ async fn give_up_abandoned(db: &Transaction<'_>) -> Sql<()> {
     let sql = "DELETE FROM staged_snapshots WHERE id IN (SELECT id FROM staged_snapshots
         WHERE touched < clock_timestamp() - make_interval(secs => $1) FOR UPDATE SKIP LOCKED) RETURNING id";
     let rows = Database::query(db, sql, &values![STAGED_SILENCE.as_secs_f64()]).await?;
-    let left: Vec<i64> = readable("staged snapshot", rows, |row| row.get(0));
+    let left: Vec<i64> = readable!("staged snapshot", rows, |row| row.get(0));
     clean_up::sweep_whole(db, &left).await
 }

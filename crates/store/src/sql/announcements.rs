@@ -14,7 +14,7 @@ const END: &str = "UPDATE announcements SET ended = $2 WHERE id = $1 AND ended I
 
 pub(crate) async fn announcements<D: Database>(db: &D) -> Result<Vec<Announcement>, D> {
     let sql = "SELECT id, title, text, posted, ended, begins, ends, rescheduled FROM announcements ORDER BY id DESC";
-    Ok(readable("announcement", db.query(sql, &[]).await?, |row| {
+    Ok(readable!("announcement", db.query(sql, &[]).await?, |row| {
         let (begins, ends): (Option<Time>, Option<Time>) = (row.get(5)?, row.get(6)?);
         Ok(Announcement {
             id: row.get(0)?,
@@ -30,7 +30,7 @@ pub(crate) async fn announcements<D: Database>(db: &D) -> Result<Vec<Announcemen
 
 pub(crate) async fn updates<D: Database>(db: &D) -> Result<Vec<Update>, D> {
     let sql = "SELECT id, announcement, incident, phase, text, posted FROM history_updates ORDER BY id";
-    let read = readable("update", db.query(sql, &[]).await?, |row| {
+    let read = readable!("update", db.query(sql, &[]).await?, |row| {
         let incident = row.get::<Option<u64>>(2)?.map(UpdateSubject::Incident);
         let subject = row.get::<Option<u64>>(1)?.map(UpdateSubject::Announcement).or(incident);
         let (id, phase, text, posted) = (row.get(0)?, row.get(3)?, row.get(4)?, row.get(5)?);

@@ -118,7 +118,7 @@ async fn remove<D: Database>(db: &D, sweep: Sweep, up_to: i64) -> Result<u64, D>
 async fn remove_hidden<D: Database>(db: &D, sweep: Sweep, up_to: i64) -> Result<(u64, GuildTotals), D> {
     let sql = "SELECT id FROM guilds WHERE snapshot = $1 AND id > $2 AND id <= $3";
     let rows = db.query(sql, &values![sweep.snapshot, sweep.after, up_to]).await?;
-    let walked: Vec<Snowflake> = readable("guild", rows, |row| row.get(0));
+    let walked: Vec<Snowflake> = readable!("guild", rows, |row| row.get(0));
     let coverage = Coverage::of(db, &walked).await?;
     let hidden = |guild: &Snowflake| sweep.hides(coverage.cover(*guild).snapshot);
     let gone: Vec<Snowflake> = walked.iter().copied().filter(hidden).collect();

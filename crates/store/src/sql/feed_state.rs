@@ -23,7 +23,7 @@ pub(crate) async fn load<D: Database>(db: &D) -> Result<FeedState, D> {
 async fn shards<D: Database>(db: &D) -> Result<Vec<ShardState>, D> {
     let sql = "SELECT shard_count, shard_id, key, instance, snapshot_at, guilds FROM feed_shards WHERE shard_count > 0
         ORDER BY shard_count, shard_id";
-    Ok(readable("shard", db.query(sql, &[]).await?, |row| {
+    Ok(readable!("shard", db.query(sql, &[]).await?, |row| {
         Ok(ShardState {
             shard: ShardKey { count: row.get(0)?, id: row.get(1)? },
             instance: instances::read(row, 2)?,

@@ -59,7 +59,7 @@ async fn of_slots<D: Database>(db: &D, slots: &[u64]) -> Result<(u64, Vec<(u64, 
     if found.len() < slots.len() {
         warn_broken!(slots = slots.len(), found = found.len(), "some slots have no feedback entry");
     }
-    let mut entries: HashMap<u64, Feedback> = readable("feedback entry", found, read).into_iter().collect();
+    let mut entries: HashMap<u64, Feedback> = readable!("feedback entry", found, read).into_iter().collect();
     Ok((slots::count(last), slots.iter().filter_map(|slot| entries.remove_entry(slot)).collect()))
 }
 

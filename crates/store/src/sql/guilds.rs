@@ -55,7 +55,7 @@ async fn facts<D: Database>(db: &D, user: Snowflake, guilds: &[Snowflake]) -> Re
         select_covered::<D>(columns, "$2")
     );
     // One broken guild never breaks the list.
-    Ok(readable("guild", db.query(&sql, &values![user, guilds]).await?, read))
+    Ok(readable!("guild", db.query(&sql, &values![user, guilds]).await?, read))
 }
 
 fn read(row: &Row) -> Read<GuildFacts> {

@@ -18,7 +18,7 @@ pub(crate) async fn load<D: Database>(db: &D) -> Result<Health, D> {
 
 async fn instances<D: Database>(db: &D) -> Result<BTreeMap<InstanceId, Instance>, D> {
     let rows = db.query("SELECT key, id, started_at, memory, reported, shard_count FROM instances", &[]).await?;
-    let instances = readable("instance", rows, |row| {
+    let instances = readable!("instance", rows, |row| {
         let instance =
             Instance { started_at: row.get(2)?, memory: row.get(3)?, reported: row.get(4)?, shard_count: row.get(5)? };
         Ok((numbering::read(row, 0)?, instance))
@@ -28,7 +28,7 @@ async fn instances<D: Database>(db: &D) -> Result<BTreeMap<InstanceId, Instance>
 
 async fn shards<D: Database>(db: &D) -> Result<BTreeMap<u32, Shard>, D> {
     let sql = "SELECT id, key, instance, started_at, reported, sent, acknowledged, latency FROM shards";
-    let shards = readable("shard", db.query(sql, &[]).await?, |row| {
+    let shards = readable!("shard", db.query(sql, &[]).await?, |row| {
         let shard = Shard {
             instance: numbering::read(row, 1)?,
             started_at: row.get(3)?,

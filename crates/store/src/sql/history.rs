@@ -26,7 +26,7 @@ pub(crate) async fn load<D: Database>(db: &D) -> Result<History, D> {
 
 async fn minutes<D: Database>(db: &D) -> Result<Vec<Minute>, D> {
     let sql = "SELECT begins, state, latency FROM history_minutes ORDER BY begins";
-    Ok(readable("minute of the history", db.query(sql, &[]).await?, minute))
+    Ok(readable!("minute of the history", db.query(sql, &[]).await?, minute))
 }
 
 fn minute(row: &Row) -> Read<Minute> {
@@ -35,14 +35,14 @@ fn minute(row: &Row) -> Read<Minute> {
 
 async fn days<D: Database>(db: &D) -> Result<Vec<Day>, D> {
     let rows = db.query("SELECT begins, up, partial, down FROM history_days ORDER BY begins", &[]).await?;
-    Ok(readable("day of the history", rows, |row| {
+    Ok(readable!("day of the history", rows, |row| {
         Ok(Day { begins: row.get(0)?, up: row.get(1)?, partial: row.get(2)?, down: row.get(3)? })
     }))
 }
 
 async fn incidents<D: Database>(db: &D) -> Result<Vec<Incident>, D> {
     let sql = "SELECT id, worst, began, ended, shards, shard_count FROM incidents ORDER BY id DESC";
-    Ok(readable("incident", db.query(sql, &[]).await?, incident))
+    Ok(readable!("incident", db.query(sql, &[]).await?, incident))
 }
 
 fn incident(row: &Row) -> Read<Incident> {
@@ -116,7 +116,7 @@ async fn worsen_minute<D: Database>(db: &D, troubled: &Minute) -> Result<bool, D
         return Ok(true);
     }
     let sql = "SELECT begins, state, latency FROM history_minutes WHERE begins = $1";
-    let known = readable("minute of the history", db.query(sql, &values![troubled.begins]).await?, minute).pop();
+    let known = readable!("minute of the history", db.query(sql, &values![troubled.begins]).await?, minute).pop();
     let Some(known) = known.filter(|known| known.state < troubled.state) else { return Ok(false) };
     let Minute { begins, state, latency } = known.worsened(troubled.state);
     let sql = "UPDATE history_minutes SET state = $2, latency = $3 WHERE begins = $1";
@@ -129,7 +129,7 @@ async fn worsen_minute<D: Database>(db: &D, troubled: &Minute) -> Result<bool, D
 
 async fn latest_incident<D: Database>(db: &D) -> Result<Option<Incident>, D> {
     let sql = "SELECT id, worst, began, ended, shards, shard_count FROM incidents ORDER BY id DESC LIMIT 1";
-    Ok(readable("incident", db.query(sql, &[]).await?, incident).pop())
+    Ok(readable!("incident", db.query(sql, &[]).await?, incident).pop())
 }
 
 async fn delete_old<D: Database>(db: &D, bounds: HistoryBounds) -> Result<(), D> {

@@ -136,7 +136,7 @@ pub(crate) async fn forget<D: Database>(db: &D) -> Result<(), D> {
             AND NOT EXISTS (SELECT 1 FROM instances WHERE instances.key = feed_instances.key AND id = instance)
         RETURNING key, instance";
     let gone = db.query(sql, &values![retention::numberings_unused_since(latest)]).await?;
-    for (key, name) in readable("instance", gone, |row| Ok((row.get::<String>(0)?, row.get::<String>(1)?))) {
+    for (key, name) in readable!("instance", gone, |row| Ok((row.get::<String>(0)?, row.get::<String>(1)?))) {
         db.execute("DELETE FROM feed_own_shards WHERE key = $1 AND instance = $2", &values![key, name]).await?;
     }
     Ok(())
@@ -146,7 +146,7 @@ pub(crate) async fn states<D: Database>(db: &D) -> Result<Vec<InstanceState>, D>
     let sql = "SELECT feed_instances.key, instance, next, feed_instances.started_at, reported
         FROM feed_instances LEFT JOIN instances ON instances.key = feed_instances.key AND id = instance
         ORDER BY feed_instances.key, instance";
-    Ok(readable("instance", db.query(sql, &[]).await?, |row| {
+    Ok(readable!("instance", db.query(sql, &[]).await?, |row| {
         Ok(InstanceState {
             instance: read(row, 0)?,
             next: row.get(2)?,

@@ -32,12 +32,12 @@ pub(crate) async fn is_good<D: Database>(db: &D, id: &str) -> Result<bool, D> {
 
 pub(crate) async fn good<D: Database>(db: &D) -> Result<Vec<TokenHash>, D> {
     let rows = db.query("SELECT key_hash FROM bot_keys WHERE revoked IS NULL", &[]).await?;
-    Ok(readable("bot key", rows, |row| row.get(0).map(TokenHash)))
+    Ok(readable!("bot key", rows, |row| row.get(0).map(TokenHash)))
 }
 
 pub(crate) async fn all<D: Database>(db: &D) -> Result<Vec<BotKey>, D> {
     let sql = format!("SELECT id, label, created, revoked FROM bot_keys ORDER BY created, {}", D::WORDS.ordinal);
-    Ok(readable("bot key", db.query(&sql, &[]).await?, read))
+    Ok(readable!("bot key", db.query(&sql, &[]).await?, read))
 }
 
 fn read(row: &Row) -> Read<BotKey> {

@@ -38,7 +38,7 @@ mod value;
 use crate::Topic;
 
 pub(crate) use self::lock::Lock;
-pub(crate) use self::row::{FromCell, Row, Unreadable, readable};
+pub(crate) use self::row::{FromCell, Row, Unreadable, readable, without_unreadable};
 pub(crate) use self::value::{ToValue, Value, values};
 
 /// What a write has changed. It only counts if the write succeeds.

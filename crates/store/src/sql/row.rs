@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::backup::value::CellValue;
-use crate::columns::{unsigned, warn_broken};
+use crate::columns::unsigned;
 
 /// The columns of a row, in the order of its statement.
 pub(crate) struct Row(pub(crate) Vec<CellValue>);
@@ -35,16 +35,24 @@ impl fmt::Display for Unreadable {
 
 impl std::error::Error for Unreadable {}
 
-/// The rows of a list, without those that cannot be read.
-pub(crate) fn readable<T>(
-    what: &str,
+/// The rows of a list, without those that cannot be read. Each list warns for itself: one that is read all the time does not hide
+/// another.
+macro_rules! readable {
+    ($what:literal, $rows:expr, $read:expr) => {
+        $crate::sql::without_unreadable($rows, $read, |error| {
+            $crate::columns::warn_broken!(what = $what, %error, "left out a stored row that cannot be read");
+        })
+    };
+}
+pub(crate) use readable;
+
+/// See [`readable`].
+pub(crate) fn without_unreadable<T>(
     rows: impl IntoIterator<Item = Row>,
     read: impl Fn(&Row) -> Result<T, Unreadable>,
+    warn: impl Fn(&Unreadable),
 ) -> Vec<T> {
-    let read = |row| {
-        read(&row).inspect_err(|error| warn_broken!(what, %error, "left out a stored row that cannot be read")).ok()
-    };
-    rows.into_iter().filter_map(read).collect()
+    rows.into_iter().filter_map(|row| read(&row).inspect_err(&warn).ok()).collect()
 }
 
 /// What can be read from a column.

@@ -30,14 +30,14 @@ pub(crate) async fn session<D: Database>(db: &D, token: TokenHash) -> Result<Opt
 }
 
 pub(crate) async fn sessions_of<D: Database>(db: &D, user: Snowflake) -> Result<Vec<Session>, D> {
-    Ok(readable("session", db.query(&of_user(&D::WORDS), &values![user]).await?, read))
+    Ok(readable!("session", db.query(&of_user(&D::WORDS), &values![user]).await?, read))
 }
 
 pub(crate) async fn among<D: Database>(db: &D, sessions: &[SessionId]) -> Result<HashSet<SessionId>, D> {
     let sql = format!("SELECT id FROM sessions WHERE id {}", D::WORDS.among("$1"));
     let ids: Vec<&str> = sessions.iter().map(SessionId::as_str).collect();
     let rows = db.query(&sql, &values![ids]).await?;
-    Ok(readable("session", rows, |row| row.get(0)).into_iter().collect())
+    Ok(readable!("session", rows, |row| row.get(0)).into_iter().collect())
 }
 
 fn read(row: &Row) -> Read<Session> {
@@ -87,7 +87,7 @@ pub(crate) async fn end_surplus<D: Database>(
         D::WORDS.ordinal
     );
     let rows = db.query(&sql, &values![user, new.0]).await?;
-    let others = readable("session", rows, |row| {
+    let others = readable!("session", rows, |row| {
         let (token, created, last_seen) = (row.get::<Vec<u8>>(0)?, row.get(1)?, row.get(2)?);
         Ok((token, SessionTimes { created, last_seen }))
     });
@@ -184,7 +184,8 @@ pub(crate) async fn sweep<D: Database>(
     // Users come first: everywhere, a user's lock is taken before any lock on their rows.
     let mut users: BTreeSet<Snowflake> = BTreeSet::new();
     for (sql, before) in [(OVERDUE_BY_LAST_SEEN, last_seen_before), (OVERDUE_BY_CREATED, created_before)] {
-        users.extend(readable("session", db.query(sql, &values![before, batch]).await?, |row| row.get::<Snowflake>(0)));
+        users
+            .extend(readable!("session", db.query(sql, &values![before, batch]).await?, |row| row.get::<Snowflake>(0)));
     }
     // The condition appears twice, so that a session that is used in the meantime is checked again.
     let overdue = "user_id = $1 AND (last_seen < $2 OR created < $3)";
@@ -220,7 +221,7 @@ pub(crate) async fn sweep<D: Database>(
 async fn stop_interrupted<D: Database>(db: &D, now: Time, batch: usize) -> Result<Vec<Snowflake>, D> {
     let before = retention::sign_ins_interrupted_before(now);
     let rows = db.query(INTERRUPTED, &values![before, batch]).await?;
-    let found: BTreeSet<Snowflake> = readable("user", rows, |row| row.get(0)).into_iter().collect();
+    let found: BTreeSet<Snowflake> = readable!("user", rows, |row| row.get(0)).into_iter().collect();
     let mut users = Vec::new();
     for user in found {
         db.lock(Lock::User(user)).await?;

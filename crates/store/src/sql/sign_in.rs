@@ -122,7 +122,7 @@ pub(crate) async fn unblock<D: Database>(db: &D, user: Snowflake) -> Result<bool
 
 pub(crate) async fn blocked<D: Database>(db: &D) -> Result<Vec<BlockedUser>, D> {
     let rows = db.query("SELECT user_id, reason, since FROM blocked_users ORDER BY since DESC, user_id", &[]).await?;
-    Ok(readable("blocked user", rows, |row| {
+    Ok(readable!("blocked user", rows, |row| {
         Ok(BlockedUser { user: row.get(0)?, reason: row.get(1)?, since: row.get(2)? })
     }))
 }

@@ -205,7 +205,7 @@ async fn has_uncovered<D: Database>(db: &D) -> Result<bool, D> {
 /// their old place any more.
 async fn move_unavailable<D: Database>(db: &D, snapshot: i64, shard: ShardKey) -> Result<GuildTotals, D> {
     let kept = db.query("DELETE FROM staged_kept WHERE snapshot = $1 RETURNING guild", &values![snapshot]).await?;
-    let mut unavailable: Vec<Snowflake> = readable("guild", kept, |row| row.get(0));
+    let mut unavailable: Vec<Snowflake> = readable!("guild", kept, |row| row.get(0));
     unavailable.retain(|guild| shard.covers(*guild));
     let mut all = GuildTotals::default();
     for (from, guilds) in Coverage::of(db, &unavailable).await?.by_snapshot(&unavailable) {

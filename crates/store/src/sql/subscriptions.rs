@@ -22,7 +22,7 @@ pub(super) async fn of_user_or_naming<D: Database>(
     );
     let mut found: Vec<Subscription> = Vec::new();
     // A broken one counts as none, and does not take the user's guilds with it.
-    for (guild, subscription) in readable("subscription", db.query(&sql, &values![user, guilds]).await?, read) {
+    for (guild, subscription) in readable!("subscription", db.query(&sql, &values![user, guilds]).await?, read) {
         if found.last().is_none_or(|last| last.userid != subscription.userid) {
             found.push(subscription);
         }
@@ -72,6 +72,6 @@ pub(crate) async fn remove<D: Database>(db: &D, topics: &mut ChangedTopics, user
 async fn forget_guilds<D: Database>(db: &D, topics: &mut ChangedTopics, user: Snowflake) -> Result<(), D> {
     let sql = "DELETE FROM subscription_guilds WHERE userid = $1 RETURNING guild";
     let named = db.query(sql, &values![user]).await?;
-    topics.extend(readable("guild of a subscription", named, |row| row.get(0).map(Topic::Id)));
+    topics.extend(readable!("guild of a subscription", named, |row| row.get(0).map(Topic::Id)));
     Ok(())
 }

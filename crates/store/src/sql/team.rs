@@ -10,7 +10,7 @@ use crate::columns::{keys_text, team_keys};
 pub(crate) async fn roster<D: Database>(db: &D) -> Result<Roster, D> {
     let sql = "SELECT username, name, avatar, discord_id, role, color, category, position, permissions
         FROM team ORDER BY ordinal";
-    Ok(Roster(readable("team member", db.query(sql, &[]).await?, |row| {
+    Ok(Roster(readable!("team member", db.query(sql, &[]).await?, |row| {
         let member = TeamMember {
             username: row.get(0)?,
             name: row.get(1)?,
@@ -28,12 +28,12 @@ pub(crate) async fn roster<D: Database>(db: &D) -> Result<Roster, D> {
 /// What the roster grants a user, combined if it lists them more than once.
 pub(crate) async fn granted<D: Database>(db: &D, user: Snowflake) -> Result<PermissionSet, D> {
     let rows = db.query("SELECT permissions FROM team WHERE discord_id = $1", &values![user]).await?;
-    Ok(staff::union(readable("team member", rows, |row| Ok(team_keys(&row.get::<String>(0)?)))))
+    Ok(staff::union(readable!("team member", rows, |row| Ok(team_keys(&row.get::<String>(0)?)))))
 }
 
 pub(crate) async fn replace<D: Database>(db: &D, topics: &mut ChangedTopics, roster: &Roster) -> Result<(), D> {
     let old = db.query("DELETE FROM team RETURNING discord_id", &[]).await?;
-    topics.extend(readable("team member", old, |row| row.get(0).map(Topic::Id)));
+    topics.extend(readable!("team member", old, |row| row.get(0).map(Topic::Id)));
     let sql = "INSERT INTO team
         (ordinal, username, name, avatar, discord_id, role, color, category, position, permissions)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";

@@ -22,7 +22,7 @@ pub(super) fn clean_up(
 /// Discards snapshots that were being staged by a process that is gone. If it is still alive, it finds out at its next line.
 fn give_up_abandoned(connection: &Connection, staging: &LocalStaging) -> rusqlite::Result<()> {
     let staged = run(connection.query("SELECT id FROM staged_snapshots", &[]))?;
-    let staged: Vec<i64> = readable("staged snapshot", staged, |row| row.get(0));
+    let staged: Vec<i64> = readable!("staged snapshot", staged, |row| row.get(0));
     for snapshot in staged.into_iter().filter(|snapshot| !staging.has(*snapshot)) {
         connection.prepare_cached("DELETE FROM staged_snapshots WHERE id = ?1")?.execute([snapshot])?;
         run(clean_up::sweep_whole(connection, &[snapshot]))?;
