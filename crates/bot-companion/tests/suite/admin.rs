@@ -11,7 +11,7 @@ use serde_json::Value;
 use service::admin::{self, AdminServer};
 use telemetry::metrics::list::{self, MetricKind};
 
-use crate::harness::{Disk, START, TestApp, Wire, eventually, on_postgres, request};
+use crate::harness::{Disk, START, TestApp, Wire, eventually, on_postgres, request, sqlite_only};
 use crate::repository::read;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -399,6 +399,25 @@ async fn connections_that_say_nothing_shut_nobody_out_of_the_admin_listener() {
     }
     assert_eq!(answered, 13);
     assert_eq!(silent.swap_remove(0).rest().await, "", "the oldest had to go");
+}
+
+#[tokio::test]
+async fn a_probe_that_is_being_answered_keeps_its_place() {
+    sqlite_only!("there one lock holds up the probe's write");
+    let app = TestApp::start().await;
+    let watcher = Watcher::of(&app);
+    let held = app.folder.keep_out().await;
+    let mut waiting = Wire::open(watcher.server.address).await;
+    waiting.send("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    // More than there can be at once, and each is silent.
+    let mut silent = Vec::new();
+    for _ in 0..64 {
+        silent.push(Wire::open(watcher.server.address).await);
+    }
+    // Each of these took the place of a silent one, not of the one that waits.
+    assert_eq!(watcher.request(Method::GET, "/livez").send().await.unwrap().status(), 200);
+    drop(held);
+    assert!(waiting.answer().await.is_some(), "it is answered");
 }
 
 #[tokio::test]

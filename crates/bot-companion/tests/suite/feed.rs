@@ -134,3 +134,24 @@ async fn heartbeats_show_in_the_status_and_the_state() {
     let wrong = bot.call(Method::PUT, "/bot/heartbeat").body("{}").send().await.refused(422, "line_invalid");
     assert_eq!(wrong.data()["line"], 1);
 }
+
+#[tokio::test]
+async fn a_snapshot_ends_with_its_end_and_has_only_its_own_guilds() {
+    let app = started().await;
+    let (bot, member) = (app.bot("one").await, app.user("member").await);
+    counted(&bot.guilds((2, 1), 1, &[guild(1, "a")]).await);
+    let line = guild(3, "c");
+    for (body, number, reason) in [
+        (String::new(), 1, "may have been cut"),
+        (format!("{line}\n"), 2, "may have been cut"),
+        (format!("{line}\n{{\"end\": 2}}\n"), 2, "which is 1"),
+        (format!("{line}\n{{\"end\": 1}}\n{line}\n"), 3, "Nothing may follow"),
+        (format!("{line}\n{}\n{{\"end\": 2}}\n", guild(2, "b")), 2, "belongs to shard 0 of 2"),
+    ] {
+        let sent = bot.numbered(Method::PUT, "/bot/shards/2/1/guilds", 1).body(body.clone()).send().await;
+        let data = sent.refused(422, "line_invalid").data();
+        assert_eq!(data["line"], number, "{body}");
+        assert!(data["reason"].as_str().unwrap().contains(reason), "{data}");
+    }
+    assert_eq!(names(&member.guilds().await), ["a"], "nothing was changed");
+}

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use domain::retention::SWEEP_BATCH;
 use provider::idp::Endpoint;
 use sandbox::people::OWNER;
 use serde_json::{Value, json};
+use store::CodeHash;
 
 use crate::harness::{Client, START, TestApp, id};
 
@@ -151,6 +153,7 @@ async fn the_limits_can_be_set() {
     assert!(is_alive(&used).await);
     app.clock.advance(Duration::from_secs(30));
     assert!(!is_alive(&unused).await);
+    assert_eq!(sessions(&used).await.len(), 1, "a session that has ended is not listed, even before it is swept");
     assert!(is_alive(&used).await);
     app.clock.advance(Duration::from_mins(1));
     assert!(!is_alive(&used).await);
@@ -281,4 +284,33 @@ async fn a_use_that_is_only_in_memory_keeps_a_session_from_the_sweep() {
     assert_eq!(user.get("/sessions").await.status, 200, "47 seconds after its last use");
     app.clock.advance(Duration::from_mins(1));
     user.get("/sessions").await.refused(401, "token_invalid");
+}
+
+#[tokio::test]
+async fn a_sweep_goes_on_until_nothing_is_left_to_do() {
+    let app = TestApp::start().await;
+    for number in 0..=u16::try_from(SWEEP_BATCH).unwrap() {
+        let mut hash = [7; 32];
+        hash[..2].copy_from_slice(&number.to_be_bytes());
+        app.app.sources.store.claim_code(CodeHash(hash), START, START.after(Duration::from_secs(1))).await.unwrap();
+    }
+    app.clock.advance(HOUR);
+    // The service's own round may have begun.
+    app.app.accounts.sweep().await.unwrap();
+    assert_eq!(app.folder.count("code_claims").await, 0);
+}
+
+#[tokio::test]
+async fn a_user_agent_is_kept_up_to_256_bytes() {
+    let app = TestApp::start().await;
+    let long = "a".repeat(255);
+    for (sent, kept) in [
+        (format!("{long}é").into_bytes(), long),
+        ("🎩".repeat(100).into_bytes(), "🎩".repeat(64)),
+        (b"odd\xff".to_vec(), "odd\u{fffd}".to_owned()),
+    ] {
+        let user = user_with(&app, "owner", sent).await;
+        assert_eq!(sessions(&user).await[0]["user_agent"], kept);
+    }
+    assert_eq!(sessions(&app.user("member").await).await[0]["user_agent"], "");
 }

@@ -240,6 +240,7 @@ async fn sweeping_ends_idle_and_old_sessions_in_batches(fixture: Fixture) {
     let (ended, invalidated) = fixture.invalidated(&topics, sweep(1)).await;
     assert_eq!(ended.unwrap(), Swept { sessions: 1, more: true });
     assert_eq!(invalidated, [topics[0]]);
+    assert_eq!(fixture.to_revoke().await, [], "the user's other session still needs the grant");
     let (ended, invalidated) = fixture.invalidated(&topics, sweep(10)).await;
     assert_eq!(ended.unwrap(), Swept { sessions: 3, more: false });
     assert_eq!(fixture.to_revoke().await, [(1, 2), (2, 3), (3, 4)]);
