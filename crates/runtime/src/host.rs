@@ -59,18 +59,11 @@ fn name_end(host: &[u8]) -> usize {
 /// Which bytes a name may contain unescaped. A table, because every request is checked.
 const PLAIN: [bool; 256] = {
     let mut table = [false; 256];
-    let marks = b"-._~!$&'()*+,;=";
+    let plain = b"-._~!$&'()*+,;=0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut index = 0;
-    while index < marks.len() {
-        table[marks[index] as usize] = true;
+    while index < plain.len() {
+        table[plain[index] as usize] = true;
         index += 1;
-    }
-    let mut byte = 0;
-    while byte < 128_u8 {
-        if byte.is_ascii_alphanumeric() {
-            table[byte as usize] = true;
-        }
-        byte += 1;
     }
     table
 };
