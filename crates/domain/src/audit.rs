@@ -62,13 +62,8 @@ impl AuditKind {
     pub fn quota(self, rows: u64) -> u64 {
         let twentieths = match self {
             Self::SignIn => 5,
-            Self::SignedOut
-            | Self::GrantRevoked
-            | Self::KeyUsed
-            | Self::SignInRefused
-            | Self::KeyRefused
-            | Self::Command => 2,
             Self::Blocked | Self::Unblocked | Self::Lost => 1,
+            _ => 2,
         };
         (rows.saturating_mul(twentieths) / 20).max(1)
     }

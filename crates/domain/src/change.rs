@@ -45,23 +45,13 @@ impl Change {
 
     /// The guild, and its parts, that must be copied again into every staged snapshot that carries them over.
     pub fn copied_again(&self) -> Option<(Snowflake, CarriedParts)> {
-        match self {
+        let parts = match self {
             // If it mentions neither grants nor staff, what snapshots carry over is unchanged.
-            Self::Guild(guild) => {
-                let says_any = guild.grants.is_some() || guild.staff.is_some();
-                says_any.then_some((guild.id, CarriedParts::All))
-            }
-            Self::GuildGone(guild) => Some((*guild, CarriedParts::All)),
-            Self::Member { guild, user, .. } | Self::MemberGone { guild, user } => {
-                Some((*guild, CarriedParts::Member(*user)))
-            }
-            Self::Subscription(_)
-            | Self::SubscriptionGone(_)
-            | Self::Feedback(_)
-            | Self::FeedbackGone(_)
-            | Self::Team(_)
-            | Self::User(_) => None,
-        }
+            Self::Guild(guild) if guild.grants.is_none() && guild.staff.is_none() => return None,
+            Self::Member { user, .. } | Self::MemberGone { user, .. } => CarriedParts::Member(*user),
+            _ => CarriedParts::All,
+        };
+        self.guild().map(|guild| (guild, parts))
     }
 }
 

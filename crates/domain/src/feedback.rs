@@ -80,7 +80,7 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
-    use crate::seeded::seeded;
+    use crate::tests::seeded;
 
     #[test]
     fn a_draw_is_distinct_and_in_range_and_as_long_as_it_can_be() {

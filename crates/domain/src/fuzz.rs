@@ -7,7 +7,7 @@ use crate::feed::{
     Event, GuildLine, InstanceName, Reason, SnapshotLine, event_line, feedback_line, guild_line, heartbeat, roster,
     subscription_line,
 };
-use crate::provider_rules::TEST_RULES;
+use crate::tests::TEST_RULES;
 use crate::token;
 use crate::{
     Change, Feedback, Guild, PermissionSet, SessionId, Snowflake, Subscription, Time, TokenKind, User, picture,

@@ -185,7 +185,7 @@ pub fn expiry(facts: &PersonFacts, now: Time) -> Option<Time> {
 #[cfg(test)]
 mod tests {
     use super::super::Permission;
-    use super::super::provider_rules::TEST_RULES;
+    use super::super::tests::TEST_RULES;
     use super::*;
 
     const NOW: Time = Time::from_seconds(1_800_000_000);

@@ -18,8 +18,6 @@ pub mod retention;
 pub mod revocation;
 pub mod role;
 pub mod saturating;
-#[cfg(test)]
-mod seeded;
 pub mod session;
 pub mod sign_in;
 pub mod slots;
@@ -28,6 +26,8 @@ pub mod staff;
 pub mod stats;
 pub mod subscription;
 pub mod team;
+#[cfg(test)]
+mod tests;
 pub mod text;
 pub mod time;
 pub mod token;

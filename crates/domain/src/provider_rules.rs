@@ -11,10 +11,3 @@ pub struct ProviderRules {
     /// Whether these permission bits let a user manage the server.
     pub may_manage_server: fn(u64) -> bool,
 }
-
-#[cfg(test)]
-pub(crate) const TEST_RULES: ProviderRules = ProviderRules {
-    avatar: |user, hash| format!("avatar {user} {hash:?}").into(),
-    guild_icon: |guild, icon| format!("icon {guild} {icon:?}").into(),
-    may_manage_server: |bits| bits == 8,
-};

@@ -97,7 +97,7 @@ mod tests {
     const KINDS: [TokenKind; 2] = [TokenKind::Session, TokenKind::BotKey];
 
     fn made(kind: TokenKind, seed: u64) -> String {
-        let mut random = crate::seeded::seeded(seed);
+        let mut random = crate::tests::seeded(seed);
         let fill = |bytes: &mut [u8]| bytes.iter_mut().for_each(|byte| *byte = random().to_le_bytes()[0]);
         generate(kind, fill).expose_secret().to_owned()
     }

@@ -2,6 +2,7 @@
 //! addresses from, so an IPv6 client counts as its /56, with four times the allowance of an address.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 
 use domain::saturating;
@@ -66,13 +67,11 @@ impl CountPerClient {
     }
 
     pub fn remove(&mut self, client: Option<ClientKey>) {
-        let Some(client) = client else { return };
-        let left = self.0.get_mut(&client).map(|count| {
-            *count -= 1;
-            *count
-        });
-        if left == Some(0) {
-            self.0.remove(&client);
+        if let Some(Entry::Occupied(mut count)) = client.map(|client| self.0.entry(client)) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Who may use a file, in words for people.
 
-use std::fs::{self, Metadata};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use rustix::fs::StatVfsMountFlags;
@@ -14,7 +14,7 @@ pub const ALL_BUT_OWNER: u32 = 0o077;
 /// Whether these can read or write the file. `false` if it does not exist or isn't a regular file, because nobody reads a pipe
 /// twice.
 pub fn is_open_to(path: &Path, who: u32) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & who != 0)
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.mode() & who != 0)
 }
 
 /// Whether the file is on a read-only mount, like containers' secrets, where its mode cannot be changed from here.
@@ -26,7 +26,7 @@ pub fn is_on_read_only_mount(path: &Path) -> bool {
 pub fn owner_and_mode(path: &Path) -> String {
     // The owner of a process's own folder is the user it runs as.
     let own = fs::metadata("/proc/self").map(|process| process.uid()).ok();
-    fs::metadata(path).map(|found| in_words(found.uid(), mode(&found), own)).unwrap_or_default()
+    fs::metadata(path).map(|found| in_words(found.uid(), found.mode() & 0o7777, own)).unwrap_or_default()
 }
 
 /// The command that lets the user of this process read and write a file.
@@ -42,10 +42,6 @@ fn command_for(path: &Path, owner: Option<u32>, own: Option<u32>) -> String {
     }
 }
 
-fn mode(found: &Metadata) -> u32 {
-    found.permissions().mode() & 0o7777
-}
-
 fn in_words(owner: u32, mode: u32, own: Option<u32>) -> String {
     let name = |user: u32| if user == 0 { "root".to_owned() } else { format!("user {user}") };
     let runs = own.map(|own| format!(", and this process runs as {}", name(own))).unwrap_or_default();
@@ -54,6 +50,8 @@ fn in_words(owner: u32, mode: u32, own: Option<u32>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
     use test_support::TestFolder;
 

@@ -1,6 +1,6 @@
 //! The `Host` header: a name or an address, possibly with a port.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr};
 
 /// Whether this is a host as written in a URI, with or without a port.
 pub fn is_valid(host: &[u8]) -> bool {
@@ -10,11 +10,8 @@ pub fn is_valid(host: &[u8]) -> bool {
 /// Whether this names the machine itself: `localhost`, an address in 127.0.0.0/8 or `[::1]`, with any port. This stops DNS
 /// rebinding: a page's own name may resolve to a loopback address, but the browser still sends that name.
 pub fn is_loopback(host: &[u8]) -> bool {
-    let Some(name) = name(host).and_then(|name| std::str::from_utf8(name).ok()) else { return false };
-    let bare = name.trim_start_matches('[').trim_end_matches(']');
-    name.eq_ignore_ascii_case("localhost")
-        || name.parse().is_ok_and(|address: Ipv4Addr| address.is_loopback())
-        || bare.parse().is_ok_and(|address: Ipv6Addr| address.is_loopback())
+    name(host).is_some_and(|name| name.eq_ignore_ascii_case(b"localhost"))
+        || address(host).is_some_and(|address| address.is_loopback())
 }
 
 /// The address, if this is one rather than a name.
@@ -59,18 +56,11 @@ fn name_end(host: &[u8]) -> usize {
 /// Which bytes a name may contain unescaped. A table, because every request is checked.
 const PLAIN: [bool; 256] = {
     let mut table = [false; 256];
-    let marks = b"-._~!$&'()*+,;=";
+    let plain = b"-._~!$&'()*+,;=0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut index = 0;
-    while index < marks.len() {
-        table[marks[index] as usize] = true;
+    while index < plain.len() {
+        table[plain[index] as usize] = true;
         index += 1;
-    }
-    let mut byte = 0;
-    while byte < 128_u8 {
-        if byte.is_ascii_alphanumeric() {
-            table[byte as usize] = true;
-        }
-        byte += 1;
     }
     table
 };

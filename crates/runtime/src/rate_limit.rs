@@ -40,12 +40,6 @@ struct Bucket {
     paid_at: u64,
 }
 
-impl std::fmt::Debug for RateLimit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RateLimit").field("interval", &self.interval).finish_non_exhaustive()
-    }
-}
-
 impl RateLimit {
     pub fn new(rate: Rate) -> Self {
         let limit = Self {
@@ -166,7 +160,8 @@ impl RateLimit {
 /// The bucket of a key. A new key gets the bucket of the one that has asked least.
 fn find_or_evict(buckets: &mut [Bucket; WAYS], key: u64) -> &mut Bucket {
     let index = buckets.iter().position(|bucket| bucket.key == key).unwrap_or_else(|| {
-        let least = (0..WAYS).min_by_key(|index| buckets[*index].paid_at).unwrap_or(0);
+        let less = |a: usize, b: usize| if buckets[b].paid_at < buckets[a].paid_at { b } else { a };
+        let least = (1..WAYS).fold(0, less);
         buckets[least] = Bucket { key, paid_at: 0 };
         least
     });

@@ -4,21 +4,15 @@
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
 
 use crate::clock::Clock;
+use crate::single_flight::Flight;
 
 pub struct SharedCheck<T> {
     every: Duration,
     clock: Clock,
-    latest: Mutex<Option<CheckRun<T>>>,
-}
-
-/// One run of the check.
-struct CheckRun<T> {
-    /// In the clock's ticks.
-    began: Duration,
-    outcome: watch::Receiver<Option<T>>,
+    /// The latest run, and when it began, in the clock's ticks.
+    latest: Mutex<Option<(Duration, Flight<T>)>>,
 }
 
 impl<T: Clone + Send + Sync + 'static> SharedCheck<T> {
@@ -32,34 +26,25 @@ impl<T: Clone + Send + Sync + 'static> SharedCheck<T> {
     where
         F: Future<Output = T> + Send + 'static,
     {
-        let mut outcome = self.join_or_start(start);
-        let outcome = outcome.wait_for(Option::is_some).await.ok()?;
-        outcome.clone()
+        self.join_or_start(start).outcome().await
     }
 
-    fn join_or_start<F>(&self, start: impl FnOnce() -> F) -> watch::Receiver<Option<T>>
+    fn join_or_start<F>(&self, start: impl FnOnce() -> F) -> Flight<T>
     where
         F: Future<Output = T> + Send + 'static,
     {
         let now = self.clock.ticks();
         let mut latest = self.latest.lock();
-        if let Some(run) = &*latest
-            && (run.is_running() || now.saturating_sub(run.began) < self.every)
+        if let Some((began, run)) = &*latest
+            && (run.is_running() || now.saturating_sub(*began) < self.every)
         {
-            return run.outcome.clone();
+            return run.clone();
         }
-        let (sender, outcome) = watch::channel(None);
+        let (sender, run) = Flight::new();
         let work = start();
         tokio::spawn(async move { sender.send_replace(Some(work.await)) });
-        *latest = Some(CheckRun { began: now, outcome: outcome.clone() });
-        outcome
-    }
-}
-
-impl<T> CheckRun<T> {
-    fn is_running(&self) -> bool {
-        // An error means that the sender is gone: it has sent the outcome, or panicked.
-        self.outcome.has_changed().is_ok()
+        *latest = Some((now, run.clone()));
+        run
     }
 }
 
@@ -102,8 +87,8 @@ mod tests {
         clock.advance(Duration::from_secs(10));
         let second = check.join_or_start(|| async { 2 });
         go.send(1).unwrap();
-        for mut outcome in [first, second] {
-            assert_eq!(*outcome.wait_for(Option::is_some).await.unwrap(), Some(1));
+        for run in [first, second] {
+            assert_eq!(run.outcome().await, Some(1));
         }
         assert_eq!(check.get(|| async { 3 }).await, Some(3), "the first began long ago");
         clock.advance(Duration::from_secs(1));

@@ -13,11 +13,12 @@ use crate::background::Background;
 
 #[derive(Debug)]
 pub struct SingleFlight<K, T> {
-    running: Arc<Mutex<HashMap<K, watch::Receiver<Option<T>>>>>,
+    running: Arc<Mutex<HashMap<K, Flight<T>>>>,
     background: Background,
 }
 
-#[derive(Debug)]
+/// The outcome of a task that many can wait for.
+#[derive(Clone, Debug)]
 pub struct Flight<T>(watch::Receiver<Option<T>>);
 
 impl<K, T> SingleFlight<K, T>
@@ -35,11 +36,11 @@ where
         F: Future<Output = T> + Send + 'static,
     {
         let mut running = self.running.lock();
-        if let Some(receiver) = running.get(&key) {
-            return Flight(receiver.clone());
+        if let Some(flight) = running.get(&key) {
+            return flight.clone();
         }
-        let (sender, receiver) = watch::channel(None);
-        running.insert(key.clone(), receiver.clone());
+        let (sender, flight) = Flight::new();
+        running.insert(key.clone(), flight.clone());
         // If `start` panics, or the runtime is gone and drops the work immediately, the key is removed again.
         drop(running);
         let free_key = FreeKey { running: Arc::clone(&self.running), key };
@@ -51,12 +52,12 @@ where
             drop(free_key);
             sender.send_replace(Some(outcome));
         });
-        Flight(receiver)
+        flight
     }
 }
 
 struct FreeKey<K: Eq + Hash, T> {
-    running: Arc<Mutex<HashMap<K, watch::Receiver<Option<T>>>>>,
+    running: Arc<Mutex<HashMap<K, Flight<T>>>>,
     key: K,
 }
 
@@ -67,6 +68,17 @@ impl<K: Eq + Hash, T> Drop for FreeKey<K, T> {
 }
 
 impl<T: Clone> Flight<T> {
+    /// With the sender of its outcome, which the task drops at its end.
+    pub(crate) fn new() -> (watch::Sender<Option<T>>, Self) {
+        let (sender, outcome) = watch::channel(None);
+        (sender, Self(outcome))
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        // An error means that the sender is gone: it has sent the outcome, or panicked.
+        self.0.has_changed().is_ok()
+    }
+
     /// The task's outcome; `None` if it panicked.
     pub async fn outcome(mut self) -> Option<T> {
         self.0.wait_for(Option::is_some).await.ok().and_then(|outcome| outcome.clone())

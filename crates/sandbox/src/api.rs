@@ -33,8 +33,8 @@ pub(super) async fn token(state: &SandboxState, headers: &HeaderMap, body: &[u8]
             if let Some(person) = state.person(code) {
                 return Ok(granted(&state.grants.lock().grant(&person.name, SCOPE, now)));
             }
-            if let Some(trouble) = trouble(code) {
-                return simulate(state, trouble).await;
+            if let Some(reply) = simulate(state, code).await {
+                return reply;
             }
             let mut grants = state.grants.lock();
             let used = grants.use_code(code, value(&form, "redirect_uri"), value(&form, "code_verifier"), now);
@@ -109,13 +109,6 @@ pub(super) async fn guilds(state: &SandboxState, headers: &HeaderMap) -> io::Res
     Ok(reply::json(StatusCode::OK, &Value::Array(guilds.collect())))
 }
 
-/// What a special code simulates.
-enum Trouble {
-    Fault(Fault),
-    Slow,
-    NoScope,
-}
-
 pub(super) const SPECIAL_CODES: [(&str, &str); 7] = [
     ("refused", "a refusal, as for a used or expired code (400 invalid_grant)"),
     ("slow", "a response after 30 seconds, when the service has given up"),
@@ -126,33 +119,27 @@ pub(super) const SPECIAL_CODES: [(&str, &str); 7] = [
     ("no-scope", "a sign-in that doesn't share the guilds with the service"),
 ];
 
-fn trouble(code: &str) -> Option<Trouble> {
-    Some(match code {
-        "refused" => Trouble::Fault(Fault::InvalidGrant),
-        "slow" => Trouble::Slow,
-        "rate-limited" => Trouble::Fault(Fault::RateLimited { retry_after: Some(2.0), json: true, global: false }),
-        "edge-limited" => Trouble::Fault(Fault::RateLimited { retry_after: None, json: false, global: false }),
-        "down" => Trouble::Fault(Fault::Status { code: 503, body: "{}".to_owned(), headers: vec![] }),
-        "nonsense" => Trouble::Fault(Fault::Nonsense),
-        "no-scope" => Trouble::NoScope,
-        _ => return None,
-    })
-}
-
-async fn simulate(state: &SandboxState, trouble: Trouble) -> io::Result<Reply> {
-    match trouble {
-        Trouble::Fault(fault) => reply::fault(fault).await,
-        Trouble::Slow => {
+/// The response to a special code.
+async fn simulate(state: &SandboxState, code: &str) -> Option<io::Result<Reply>> {
+    let fault = match code {
+        "refused" => Fault::InvalidGrant,
+        "slow" => {
             tokio::time::sleep(SLOW).await;
-            Ok(reply::invalid_grant())
+            Fault::InvalidGrant
         }
-        Trouble::NoScope => {
+        "rate-limited" => Fault::RateLimited { retry_after: Some(2.0), json: true, global: false },
+        "edge-limited" => Fault::RateLimited { retry_after: None, json: false, global: false },
+        "down" => Fault::down(),
+        "nonsense" => Fault::Nonsense,
+        "no-scope" => {
             let first = state.people.lock().first().map(|person| person.name.clone());
             let now = state.options.clock.now();
             let grant = |name: String| granted(&state.grants.lock().grant(&name, "identify", now));
-            Ok(first.map_or_else(reply::invalid_grant, grant))
+            return Some(Ok(first.map_or_else(reply::invalid_grant, grant)));
         }
-    }
+        _ => return None,
+    };
+    Some(reply::fault(fault).await)
 }
 
 fn granted(pair: &TokenPair) -> Reply {

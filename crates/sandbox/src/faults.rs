@@ -1,10 +1,10 @@
 //! Fault injection: what a test can make an endpoint do.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use provider::idp::Endpoint;
 
@@ -44,6 +44,13 @@ pub enum Fault {
     Unauthorized,
 }
 
+impl Fault {
+    /// A provider that is down.
+    pub(super) fn down() -> Self {
+        Self::Status { code: 503, body: "{}".to_owned(), headers: vec![] }
+    }
+}
+
 #[derive(Debug, Default)]
 struct EndpointSwitch {
     calls: AtomicUsize,
@@ -55,22 +62,23 @@ struct SwitchState {
     fault: Option<Fault>,
     /// How many more calls it affects; `None` for all.
     left: Option<usize>,
-    hold: Option<Arc<HoldPoint>>,
+    /// The latest hold, which may have been released.
+    hold: Option<HoldPoint>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct HoldPoint {
     arrived: watch::Sender<usize>,
-    open: watch::Sender<bool>,
+    released: CancellationToken,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct FaultSwitches {
-    switches: [Arc<EndpointSwitch>; Endpoint::COUNT],
+    switches: [EndpointSwitch; Endpoint::COUNT],
 }
 
 impl FaultSwitches {
-    fn at(&self, endpoint: Endpoint) -> &Arc<EndpointSwitch> {
+    fn at(&self, endpoint: Endpoint) -> &EndpointSwitch {
         &self.switches[endpoint as usize]
     }
 
@@ -81,13 +89,13 @@ impl FaultSwitches {
     }
 
     pub(super) fn hold(&self, endpoint: Endpoint) -> Hold {
-        let point = Arc::new(HoldPoint { arrived: watch::Sender::new(0), open: watch::Sender::new(false) });
-        let earlier = self.at(endpoint).state.lock().hold.replace(Arc::clone(&point));
+        let point = HoldPoint { arrived: watch::Sender::new(0), released: CancellationToken::new() };
+        let hold = Hold { arrived: point.arrived.subscribe(), _release: point.released.clone().drop_guard() };
         // The later hold takes over; calls waiting at the earlier one continue.
-        if let Some(earlier) = earlier {
-            earlier.open.send_replace(true);
+        if let Some(earlier) = self.at(endpoint).state.lock().hold.replace(point) {
+            earlier.released.cancel();
         }
-        Hold { switch: Arc::clone(self.at(endpoint)), point }
+        hold
     }
 
     pub(super) fn calls(&self, endpoint: Endpoint) -> usize {
@@ -100,10 +108,8 @@ impl FaultSwitches {
         switch.calls.fetch_add(1, Ordering::SeqCst);
         let hold = switch.state.lock().hold.clone();
         if let Some(hold) = hold {
-            let mut open = hold.open.subscribe();
             hold.arrived.send_modify(|count| *count += 1);
-            // The sender lives as long as `hold` does, so this only ends when it opens.
-            let _ = open.wait_for(|open| *open).await;
+            hold.released.cancelled().await;
         }
         let mut state = switch.state.lock();
         match &mut state.left {
@@ -119,26 +125,15 @@ impl FaultSwitches {
 #[derive(Debug)]
 #[must_use = "calls go on as soon as the hold is dropped"]
 pub struct Hold {
-    switch: Arc<EndpointSwitch>,
-    point: Arc<HoldPoint>,
+    arrived: watch::Receiver<usize>,
+    _release: DropGuard,
 }
 
 impl Hold {
     /// Waits until that many calls have arrived here, including those that have left again.
     pub async fn arrived(&self, calls: usize) {
-        let mut arrived = self.point.arrived.subscribe();
-        let _ = arrived.wait_for(|count| *count >= calls).await;
+        let _ = self.arrived.clone().wait_for(|count| *count >= calls).await;
     }
 
     pub fn release(self) {}
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        let mut state = self.switch.state.lock();
-        if state.hold.as_ref().is_some_and(|point| Arc::ptr_eq(point, &self.point)) {
-            state.hold = None;
-        }
-        self.point.open.send_replace(true);
-    }
 }

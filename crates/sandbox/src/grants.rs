@@ -112,16 +112,11 @@ impl IssuedTokens {
     pub(super) fn grant(&mut self, person: &str, scope: &str, now: Time) -> TokenPair {
         let pair =
             TokenPair { access: secret("sandboxaccess_"), refresh: secret("sandboxrefresh_"), scope: scope.to_owned() };
-        self.accept(person, &pair, now);
-        pair
-    }
-
-    /// Makes this pair the person's.
-    pub(super) fn accept(&mut self, person: &str, pair: &TokenPair, now: Time) {
         let era = self.era(person);
         let token = |expires| Token { person: person.to_owned(), scope: pair.scope.clone(), era, expires };
         self.access.insert(pair.access.clone(), token(now.after(ACCESS_LIFE)));
         self.refresh.insert(pair.refresh.clone(), token(Time::from_millis(u64::MAX)));
+        pair
     }
 
     /// Uses up the refresh token for a new pair.

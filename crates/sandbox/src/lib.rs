@@ -18,9 +18,8 @@ mod reply;
 mod server;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -61,8 +60,6 @@ pub struct Sandbox {
 /// Shared by the connections. They must not keep the [`Sandbox`] itself alive.
 struct SandboxState {
     options: SandboxOptions,
-    /// It listens on a loopback address, so it only answers to loopback names.
-    loopback: bool,
     people: Mutex<Vec<Person>>,
     /// The index of each name in `people`, because a load test brings thousands.
     indexes: HashMap<String, usize>,
@@ -73,18 +70,16 @@ struct SandboxState {
 }
 
 impl Sandbox {
-    /// Serves on the listener from now on, on the current runtime.
+    /// Serves on the listener, which must have a loopback address, from now on, on the current runtime.
     pub fn start(listener: TcpListener, options: SandboxOptions) -> io::Result<Arc<Self>> {
         listener.set_nonblocking(true)?;
-        let bound = listener.local_addr()?;
-        let address = reachable(bound);
+        let address = listener.local_addr()?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let state = Arc::new(SandboxState {
             indexes: options.people.iter().enumerate().map(|(index, person)| (person.name.clone(), index)).collect(),
             people: Mutex::new(options.people.clone()),
             redirect_uris: Mutex::new(options.redirect_uris.clone()),
             options,
-            loopback: bound.ip().is_loopback(),
             grants: Mutex::default(),
             switches: FaultSwitches::default(),
             control: Control::default(),
@@ -179,12 +174,6 @@ impl Sandbox {
     }
 }
 
-impl fmt::Debug for Sandbox {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sandbox").field("address", &self.address).finish_non_exhaustive()
-    }
-}
-
 impl SandboxState {
     fn person(&self, name: &str) -> Option<Person> {
         self.indexes.get(name).map(|index| self.people.lock()[*index].clone())
@@ -194,16 +183,6 @@ impl SandboxState {
         let client_id = self.options.client_id.as_str();
         query("/oauth2/authorize", [("response_type", "code"), ("client_id", client_id), ("scope", SCOPE)])
     }
-}
-
-/// A wildcard address cannot be called.
-fn reachable(mut address: SocketAddr) -> SocketAddr {
-    if address.ip().is_unspecified() {
-        let loopback =
-            if address.is_ipv4() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { IpAddr::V6(Ipv6Addr::LOCALHOST) };
-        address.set_ip(loopback);
-    }
-    address
 }
 
 /// The pairs of a query or a form; if a name appears twice, the first one counts.

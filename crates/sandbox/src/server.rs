@@ -57,9 +57,9 @@ pub(super) async fn run(listener: TcpListener, state: Arc<SandboxState>, stop: C
 }
 
 async fn route(state: &Arc<SandboxState>, request: Request<Incoming>) -> io::Result<Reply> {
-    // Another site that points its own domain name here must not sign anyone in.
+    // Another site that points its own domain name at this loopback address must not sign anyone in.
     let host = request.headers().get(header::HOST).map(HeaderValue::as_bytes);
-    if state.loopback && !host.is_none_or(host::is_loopback) {
+    if !host.is_none_or(host::is_loopback) {
         return Ok(reply::api_error(StatusCode::BAD_REQUEST));
     }
     let path = request.uri().path().to_owned();

@@ -44,14 +44,11 @@ fn feedback(fields: &Fields<'_>, rules: &ProviderRules) -> Result<Feedback, Reas
         Some(super::json::Json::Map(person)) => user(person, rules).map_err(|reason| reason.within("`submitter`"))?,
         _ => return Err(wrong("submitter", "an object with `id`, `username`, `name` and `avatar`")),
     };
-    // Absent becomes the lowest of the range, which isn't a rating.
-    let rating = fields.count("rating", 0..=5).ok().filter(|rating| *rating > 0);
-    let rating = rating.and_then(|rating| u8::try_from(rating).ok());
     Ok(Feedback {
         id: fields.text("id", 1..=FEEDBACK_ID)?.to_owned(),
         entry: FeedbackEntry {
             feedback: fields.text("feedback", 1..=FEEDBACK)?.to_owned(),
-            rating: rating.ok_or_else(|| wrong("rating", "a whole number from 1 to 5"))?,
+            rating: fields.whole("rating", 1..=5)?,
             timestamp: fields.time("timestamp")?.seconds(),
             submitter,
         },

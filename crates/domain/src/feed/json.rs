@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::{Snowflake, Time, picture, text};
 
@@ -41,7 +41,7 @@ pub(super) enum Json<'a> {
 }
 
 /// An object's fields; if a name appears twice, the last one counts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Fields<'a>(Vec<(Cow<'a, str>, Json<'a>)>);
 
 /// A line's object.
@@ -66,6 +66,12 @@ pub(super) fn shown(text: &str) -> String {
 }
 
 impl<'a> Fields<'a> {
+    /// Replaces a field.
+    pub(super) fn set(&mut self, name: Cow<'a, str>, value: Json<'a>) {
+        self.0.retain(|(known, _)| *known != name);
+        self.0.push((name, value));
+    }
+
     /// The field, if it is present and not null.
     pub(super) fn get(&self, name: &str) -> Option<&Json<'a>> {
         self.given(name).filter(|value| !matches!(value, Json::Null))
@@ -88,14 +94,20 @@ impl<'a> Fields<'a> {
             .ok_or_else(|| wrong(name, format_args!("text of {} to {} characters", length.start(), length.end())))
     }
 
-    /// A whole number; absent is the lowest of the range.
-    pub(super) fn count(&self, name: &str, range: RangeInclusive<u64>) -> Result<u64, Reason> {
-        let Some(value) = self.get(name) else { return Ok(*range.start()) };
-        value
-            .whole()
-            .and_then(|number| u64::try_from(number).ok())
+    /// A whole number.
+    pub(super) fn whole<T>(&self, name: &str, range: RangeInclusive<T>) -> Result<T, Reason>
+    where
+        T: TryFrom<i64> + PartialOrd + fmt::Display,
+    {
+        let number = self.get(name).and_then(Json::whole).and_then(|number| T::try_from(number).ok());
+        number
             .filter(|number| range.contains(number))
             .ok_or_else(|| wrong(name, format_args!("a whole number from {} to {}", range.start(), range.end())))
+    }
+
+    /// A whole number; absent is zero.
+    pub(super) fn count(&self, name: &str, most: u64) -> Result<u64, Reason> {
+        if self.get(name).is_none() { Ok(0) } else { self.whole(name, 0..=most) }
     }
 
     /// A boolean; absent is false.
@@ -109,7 +121,10 @@ impl<'a> Fields<'a> {
 
     /// Epoch seconds, possibly fractional.
     pub(super) fn time(&self, name: &str) -> Result<Time, Reason> {
-        seconds(self.get(name).and_then(Json::number)).ok_or_else(|| wrong(name, "a time in epoch seconds"))
+        let number = self.get(name).and_then(Json::number).filter(|seconds| (0.0..=LAST_SECOND).contains(seconds));
+        let seconds = number.ok_or_else(|| wrong(name, "a time in epoch seconds"))?;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be within the years")]
+        Ok(Time::from_millis((seconds * 1000.0).round() as u64))
     }
 
     pub(super) fn list(&self, name: &str, most: usize) -> Result<&[Json<'a>], Reason> {
@@ -155,13 +170,6 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The time in epoch seconds, possibly fractional, if it is valid.
-pub(super) fn seconds(number: Option<f64>) -> Option<Time> {
-    let seconds = number.filter(|seconds| (0.0..=LAST_SECOND).contains(seconds))?;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be within the years")]
-    Some(Time::from_millis((seconds * 1000.0).round() as u64))
-}
-
 /// The IDs in a list, if it contains nothing else.
 pub(super) fn ids(items: &[Json<'_>]) -> Option<Vec<Snowflake>> {
     items.iter().map(Json::id).collect()
@@ -186,7 +194,10 @@ impl Json<'_> {
 
     pub(super) fn number(&self) -> Option<f64> {
         match self {
-            #[expect(clippy::cast_precision_loss, reason = "times, ages and latencies lie far below 2^53")]
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "times, ages and latencies lie far below 2^53, and more is out of every range"
+            )]
             Self::Whole(number) => Some(*number as f64),
             Self::Number(number) => Some(*number),
             _ => None,
@@ -196,11 +207,22 @@ impl Json<'_> {
 
 impl<'de> Deserialize<'de> for Json<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(JsonVisitor)
+        deserializer.deserialize_any(JsonVisitor { skips_contents: false })
     }
 }
 
-struct JsonVisitor;
+/// A value that takes little memory: the contents of a list or an object are skipped.
+pub(super) struct Scalar<'a>(pub(super) Json<'a>);
+
+impl<'de> Deserialize<'de> for Scalar<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(JsonVisitor { skips_contents: true }).map(Self)
+    }
+}
+
+struct JsonVisitor {
+    skips_contents: bool,
+}
 
 impl<'de> Visitor<'de> for JsonVisitor {
     type Value = Json<'de>;
@@ -241,6 +263,7 @@ impl<'de> Visitor<'de> for JsonVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json<'de>, A::Error> {
         let mut list = Vec::new();
+        while self.skips_contents && items.next_element::<IgnoredAny>()?.is_some() {}
         while let Some(item) = items.next_element()? {
             list.push(item);
         }
@@ -249,6 +272,7 @@ impl<'de> Visitor<'de> for JsonVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Json<'de>, A::Error> {
         let mut fields = Vec::new();
+        while self.skips_contents && entries.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         while let Some((Name(name), value)) = entries.next_entry()? {
             fields.push((name, value));
         }

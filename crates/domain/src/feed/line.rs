@@ -41,7 +41,7 @@ fn end(fields: &Fields<'_>, id: &str) -> Result<Option<u64>, Reason> {
     if fields.given(id).is_some() || fields.get("end").is_none() {
         return Ok(None);
     }
-    fields.count("end", 0..=MOST).map(Some)
+    fields.count("end", MOST).map(Some)
 }
 
 pub(super) fn guild(fields: &Fields<'_>, ignored: &mut Vec<String>) -> Result<Guild, Reason> {
@@ -50,7 +50,7 @@ pub(super) fn guild(fields: &Fields<'_>, ignored: &mut Vec<String>) -> Result<Gu
         name: fields.text("name", 1..=NAME)?.to_owned(),
         icon: fields.picture("icon")?.map(ToOwned::to_owned),
         owner: fields.id("owner")?,
-        members: fields.count("members", 0..=MOST)?,
+        members: fields.count("members", MOST)?,
         setup: fields.flag("setup")?,
         linked: fields.flag("linked")?,
         grants: grants(fields, ignored)?,
@@ -109,7 +109,7 @@ pub(super) fn subscription(fields: &Fields<'_>) -> Result<Subscription, Reason> 
         };
     Ok(Subscription {
         userid: fields.id("userid")?,
-        slots: saturating::to_u32(fields.count("slots", 0..=1_000_000)?),
+        slots: saturating::to_u32(fields.count("slots", 1_000_000)?),
         guilds: fields.ids("guilds", COVERED)?,
         active_until,
     })

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::feedback::{Feedback, FeedbackEntry};
-use crate::provider_rules::TEST_RULES;
+use crate::tests::TEST_RULES;
 use crate::{Permission, PermissionSet, User};
 
 const NOW: Time = Time::from_seconds(1_800_000_000);

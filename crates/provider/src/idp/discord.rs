@@ -6,6 +6,7 @@ use domain::{ListedGuild, Time, User};
 use reqwest::{Client, Method, RequestBuilder, Url, redirect};
 use runtime::client_key::ClientKey;
 use runtime::clock::Clock;
+use runtime::host;
 use secrecy::{ExposeSecret, SecretString};
 use telemetry::log_throttle::Throttle;
 use telemetry::traces::WorkSpan;
@@ -313,9 +314,7 @@ fn is_unreserved(text: &[u8]) -> bool {
 }
 
 fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
-    address.map_or(host == "localhost", |address| address.is_loopback())
+    url.host_str().is_some_and(|host| host::is_loopback(host.as_bytes()))
 }
 
 #[cfg(test)]

@@ -5,16 +5,14 @@
 //! others need. Networks whose sign-ins caused refusals are stopped at a quarter, so that one of them does not lock the others
 //! out.
 
-use std::collections::HashMap;
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use domain::saturating;
 use runtime::client_key::ClientKey;
 use telemetry::log_throttle::Throttle;
 
-/// The budget covers 60 slots of 10 s: the provider's own ten minutes.
-const SLOTS: usize = 60;
-const SLOT: Duration = Duration::from_secs(10);
+/// What the budget covers: the provider's own ten minutes.
 const WINDOW: Duration = Duration::from_mins(10);
 
 /// Who a call is made for.
@@ -37,24 +35,16 @@ pub(super) enum Part {
     RefusedNetworks,
 }
 
-/// How many calls were refused in the last ten minutes.
+/// The calls that were refused in the last ten minutes. No more are let through than the limit, so no more are remembered than
+/// that and the calls that run at the same time.
 #[derive(Debug)]
 pub(super) struct FailureBudget {
     limit: u32,
-    refused: [Refused; SLOTS],
-    /// The number of the newest slot since the clock started.
-    newest: u64,
-    /// The networks whose sign-ins were refused in the last ten minutes, and when each last was.
-    refused_networks: HashMap<ClientKey, Duration>,
+    /// When they were refused and who made them, oldest first.
+    refused: VecDeque<(Duration, Caller)>,
     /// For the log lines, which strangers can cause.
     sign_ins_held_back: Throttle,
     sign_ins_stopped: Throttle,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Refused {
-    sign_ins: u32,
-    users: u32,
 }
 
 impl FailureBudget {
@@ -62,9 +52,7 @@ impl FailureBudget {
         Self {
             // A budget of zero would never let a call through again, not even after ten minutes of silence.
             limit: limit.max(1),
-            refused: [Refused::default(); SLOTS],
-            newest: 0,
-            refused_networks: HashMap::new(),
+            refused: VecDeque::new(),
             sign_ins_held_back: Throttle::default(),
             sign_ins_stopped: Throttle::default(),
         }
@@ -76,34 +64,19 @@ impl FailureBudget {
 
     /// How many more refused calls are allowed now.
     pub(super) fn remaining(&mut self, now: Duration) -> u32 {
-        self.advance_to(now);
-        let spent: u64 = self.refused.into_iter().map(Refused::all).sum();
-        self.limit.saturating_sub(saturating::to_u32(spent))
+        self.forget(now);
+        self.limit.saturating_sub(saturating::to_u32(self.refused.len()))
     }
 
     /// Whether a sign-in from this network caused a refusal in the last ten minutes.
-    pub(super) fn has_refused(&self, network: ClientKey, now: Duration) -> bool {
-        self.refused_networks.get(&network).is_some_and(|last| now.saturating_sub(*last) < WINDOW)
+    pub(super) fn has_refused(&mut self, network: ClientKey, now: Duration) -> bool {
+        self.forget(now);
+        self.refused.iter().any(|(_, caller)| *caller == Caller::SignIn(Some(network)))
     }
 
-    /// Counts a refused call, and holds it against the network that it was made for.
-    pub(super) fn refuse(&mut self, now: Duration, caller: Caller) {
-        if let Caller::SignIn(Some(network)) = caller {
-            self.refused_networks.retain(|_, last| now.saturating_sub(*last) < WINDOW);
-            self.refused_networks.insert(network, now);
-        }
-        self.spend(now, caller);
-    }
-
-    /// Counts a refused call.
+    /// Counts a refused call; a sign-in is held against its network, unless there is none.
     pub(super) fn spend(&mut self, now: Duration, caller: Caller) {
-        self.advance_to(now);
-        let slot = &mut self.refused[index(self.newest)];
-        let spent = match caller {
-            Caller::SignIn(_) => &mut slot.sign_ins,
-            Caller::User => &mut slot.users,
-        };
-        *spent = spent.saturating_add(1);
+        self.refused.push_back((now, caller));
         if self.wait(now, Part::NewNetworks).is_some() {
             if let Some(times) = self.sign_ins_stopped.count(now) {
                 tracing::error!(
@@ -128,51 +101,24 @@ impl FailureBudget {
 
     /// How long until a call may spend this part; `None` if it may be made now.
     pub(super) fn wait(&mut self, now: Duration, part: Part) -> Option<Duration> {
-        self.advance_to(now);
-        let own = |slot: Refused| u64::from(if part == Part::Users { slot.users } else { slot.sign_ins });
-        let waits = [self.ages_out(now, self.share(part), own), self.ages_out(now, self.limit.into(), Refused::all)];
-        waits.into_iter().flatten().max()
-    }
-
-    fn share(&self, part: Part) -> u64 {
+        self.forget(now);
+        let limit = self.limit as usize;
         let share = match part {
-            Part::Users | Part::NewNetworks => u64::from(self.limit) * 3 / 4,
-            Part::RefusedNetworks => u64::from(self.limit) / 4,
+            Part::Users | Part::NewNetworks => limit * 3 / 4,
+            Part::RefusedNetworks => limit / 4,
         };
-        share.max(1)
+        let is_own = |caller: Caller| (caller == Caller::User) == (part == Part::Users);
+        let waits = [self.expiry(share.max(1), is_own), self.expiry(limit, |_| true)];
+        waits.into_iter().flatten().max().map(|expiry| expiry.saturating_sub(now))
     }
 
-    /// How long until fewer than `limit` of what is counted are left; `None` if there already are.
-    fn ages_out(&self, now: Duration, limit: u64, count: impl Fn(Refused) -> u64) -> Option<Duration> {
-        let mut spent: u64 = self.refused.into_iter().map(&count).sum();
-        if spent < limit {
-            return None;
-        }
-        let oldest = (self.newest + 1).saturating_sub(SLOTS as u64);
-        let lets_go = (oldest..=self.newest).find(|number| {
-            spent -= count(self.refused[index(*number)]);
-            spent < limit
-        })?;
-        let ages_out = SLOT.saturating_mul(saturating::to_u32(lets_go + SLOTS as u64));
-        Some(ages_out.saturating_sub(now))
+    /// When fewer than `limit` refusals of these callers will be left; `None` if there already are.
+    fn expiry(&self, limit: usize, counts: impl Fn(Caller) -> bool) -> Option<Duration> {
+        let latest_first = self.refused.iter().rev().filter(|(_, caller)| counts(*caller));
+        latest_first.map(|(at, _)| *at + WINDOW).nth(limit - 1)
     }
 
-    fn advance_to(&mut self, now: Duration) {
-        let number = now.as_secs() / SLOT.as_secs();
-        let first_new = self.newest + 1;
-        for fresh in first_new..=number.min(self.newest + SLOTS as u64) {
-            self.refused[index(fresh)] = Refused::default();
-        }
-        self.newest = self.newest.max(number);
+    fn forget(&mut self, now: Duration) {
+        while self.refused.pop_front_if(|(at, _)| now.saturating_sub(*at) >= WINDOW).is_some() {}
     }
-}
-
-impl Refused {
-    fn all(self) -> u64 {
-        u64::from(self.sign_ins) + u64::from(self.users)
-    }
-}
-
-fn index(slot: u64) -> usize {
-    saturating::to_usize(slot % SLOTS as u64)
 }

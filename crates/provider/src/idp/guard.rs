@@ -81,6 +81,9 @@ pub struct ProviderState {
     pub last_call: Option<(Endpoint, ProviderOutcome, Time)>,
 }
 
+/// Why a call must not be made now: to the caller, in the metrics, and in words.
+type NotCalled = (IdpErrorKind, ProviderOutcome, &'static str);
+
 #[derive(Debug)]
 struct GuardState {
     /// One per endpoint, so that a guild list that is down does not stop sign-ins.
@@ -134,38 +137,13 @@ impl Guard {
         caller: Caller,
         limit: Duration,
     ) -> Result<CallPermit<'_>, IdpError> {
-        self.try_enter(endpoint, caller, limit).map_err(|(error, outcome)| {
-            self.metrics.calls.count(endpoint, outcome);
-            error
-        })
-    }
-
-    fn try_enter(
-        &self,
-        endpoint: Endpoint,
-        caller: Caller,
-        limit: Duration,
-    ) -> Result<CallPermit<'_>, (IdpError, ProviderOutcome)> {
         let now = self.clock.ticks();
-        let mut state = self.state.lock();
-        let part = match caller {
-            Caller::User => Part::Users,
-            // At the user endpoint, the code is used up, and only a valid one gets that far.
-            Caller::SignIn(Some(network)) if endpoint != Endpoint::User && state.budget.has_refused(network, now) => {
-                Part::RefusedNetworks
-            }
-            Caller::SignIn(_) => Part::NewNetworks,
-        };
-        if let Some(wait) = state.budget.wait(now, part) {
-            return Err((back_off(wait, endpoint, "the failure budget is used up"), ProviderOutcome::BudgetSpent));
-        }
-        let limited = state.limited_until[endpoint as usize].saturating_sub(now);
-        if !limited.is_zero() {
-            return Err((back_off(limited, endpoint, "it is rate-limited"), ProviderOutcome::BackingOff));
-        }
-        let probe = state.breakers[endpoint as usize]
-            .enter(now)
-            .map_err(|wait| (circuit_open(endpoint, wait), ProviderOutcome::CircuitOpen))?;
+        let entered = self.state.lock().enter(endpoint, caller, now);
+        let probe = entered.map_err(|(kind, outcome, why)| {
+            self.metrics.calls.count(endpoint, outcome);
+            let detail = format!("the {} endpoint was not called: {why}", endpoint.name());
+            IdpError { kind, code_spent: false, detail }
+        })?;
         Ok(CallPermit { guard: self, endpoint, caller, probe, began: now, limit, settled: false })
     }
 
@@ -180,13 +158,14 @@ impl Guard {
             // A stranger chooses what is sent to the token endpoint. If an edge server refuses that, the circuit must not open
             // for everyone; the budget still limits it.
             CallOutcome::Blocked if endpoint != Endpoint::Token => {
-                state.budget.refuse(now, caller);
+                state.budget.spend(now, caller);
                 return state.fail(endpoint, probe, now);
             }
-            CallOutcome::Blocked | CallOutcome::Denied => state.budget.refuse(now, caller),
+            CallOutcome::Blocked | CallOutcome::Denied => state.budget.spend(now, caller),
             CallOutcome::Limited { span, global } => {
                 // A 429 is about us, not about the network that got it.
-                state.budget.spend(now, caller);
+                let spender = if caller == Caller::User { caller } else { Caller::SignIn(None) };
+                state.budget.spend(now, spender);
                 state.limit(endpoint, now, span, global);
             }
         }
@@ -231,6 +210,30 @@ impl GuardState {
         }
     }
 
+    /// Lets a call through, as a probe with this number if the circuit was open.
+    fn enter(&mut self, endpoint: Endpoint, caller: Caller, now: Duration) -> Result<Option<u64>, NotCalled> {
+        let part = match caller {
+            Caller::User => Part::Users,
+            // At the user endpoint, the code is used up, and only a valid one gets that far.
+            Caller::SignIn(Some(network)) if endpoint != Endpoint::User && self.budget.has_refused(network, now) => {
+                Part::RefusedNetworks
+            }
+            Caller::SignIn(_) => Part::NewNetworks,
+        };
+        if let Some(wait) = self.budget.wait(now, part) {
+            let why = "the failure budget is used up";
+            return Err((IdpErrorKind::BackingOff(wait), ProviderOutcome::BudgetSpent, why));
+        }
+        let limited = self.limited_until[endpoint as usize].saturating_sub(now);
+        if !limited.is_zero() {
+            return Err((IdpErrorKind::BackingOff(limited), ProviderOutcome::BackingOff, "it is rate-limited"));
+        }
+        self.breakers[endpoint as usize].enter(now).map_err(|wait| {
+            let why = "it failed too often, and its circuit breaker is open";
+            (IdpErrorKind::CircuitOpen(wait), ProviderOutcome::CircuitOpen, why)
+        })
+    }
+
     fn fail(&mut self, endpoint: Endpoint, probe: Option<u64>, now: Duration) {
         if let Some(pause) = self.breakers[endpoint as usize].fail(probe, now) {
             tracing::warn!(
@@ -242,42 +245,23 @@ impl GuardState {
     }
 
     fn limit(&mut self, endpoint: Endpoint, now: Duration, span: Duration, global: bool) {
-        let until = now + span;
-        if global {
-            if let Some(times) = self.limits.count(now) {
-                tracing::warn!(
-                    endpoint = endpoint.name(),
-                    ?span,
-                    times,
-                    "the identity provider is rate limiting all calls"
-                );
-            }
-            self.limited_until = self.limited_until.map(|limited| limited.max(until));
-        } else if endpoint.is_ours() {
-            if let Some(times) = self.limits.count(now) {
-                tracing::warn!(
-                    endpoint = endpoint.name(),
-                    ?span,
-                    times,
-                    "the identity provider is rate limiting this endpoint"
-                );
-            }
-            self.limited_until[endpoint as usize] = self.limited_until[endpoint as usize].max(until);
+        // A limit on one user's call is not about us: the caller backs off for that user.
+        if !global && !endpoint.is_ours() {
+            return;
         }
-        // Otherwise the limit is about one user, and the caller backs off for that user.
+        if let Some(times) = self.limits.count(now) {
+            let problem = if global {
+                "the identity provider is rate limiting all calls"
+            } else {
+                "the identity provider is rate limiting this endpoint"
+            };
+            tracing::warn!(endpoint = endpoint.name(), ?span, times, "{problem}");
+        }
+        for each in Endpoint::ALL.iter().filter(|each| global || **each == endpoint) {
+            let limited_until = &mut self.limited_until[*each as usize];
+            *limited_until = (*limited_until).max(now + span);
+        }
     }
-}
-
-fn back_off(wait: Duration, endpoint: Endpoint, why: &str) -> IdpError {
-    not_called(IdpErrorKind::BackingOff(wait), endpoint, why)
-}
-
-fn circuit_open(endpoint: Endpoint, wait: Duration) -> IdpError {
-    not_called(IdpErrorKind::CircuitOpen(wait), endpoint, "it failed too often, and its circuit breaker is open")
-}
-
-fn not_called(kind: IdpErrorKind, endpoint: Endpoint, why: &str) -> IdpError {
-    IdpError { kind, code_spent: false, detail: format!("the {} endpoint was not called: {why}", endpoint.name()) }
 }
 
 /// A permit for one call. If it is dropped without an outcome (the caller stopped waiting), the call counts as failed if at

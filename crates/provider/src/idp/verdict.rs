@@ -92,7 +92,7 @@ pub(super) fn unreadable(endpoint: Endpoint, what: &str) -> FailedCall {
     (IdpError { kind: IdpErrorKind::Unavailable, code_spent: true, detail }, CallOutcome::Failed)
 }
 
-/// Who is to blame for the token endpoint's refusal, and whether the code may be used up. We are only if the answer is
+/// Who is to blame for the token endpoint's refusal, and whether the code may be used up. We are only if the response is
 /// about what we choose (credentials, kind of grant): operators are alerted for that, and a stranger chooses code and verifier.
 fn refusal(status: StatusCode, word: Option<&str>, json: &Value) -> (IdpErrorKind, bool) {
     let blamed = |field: &str| {

@@ -102,7 +102,7 @@ impl Control {
         self.wait_while_on(Switch::ProviderHangs, "", NEVER).await;
         let on = |switch| self.is_on(switch, "");
         if on(Switch::ProviderDown) {
-            return Some(down());
+            return Some(Fault::down());
         }
         if on(Switch::ProviderLimits) {
             return Some(Fault::RateLimited { retry_after: Some(5.0), json: true, global: true });
@@ -116,7 +116,7 @@ impl Control {
         self.wait_while_on(Switch::GuildsSlow, person, SLOW).await;
         // Even while lists are stale, anyone who has none yet gets one.
         let stale = || self.is_on(Switch::GuildsStale, person) && !self.served.lock().insert(person.to_owned());
-        (self.is_on(Switch::GuildsFail, person) || stale()).then(down)
+        (self.is_on(Switch::GuildsFail, person) || stale()).then(Fault::down)
     }
 
     fn is_on(&self, switch: Switch, person: &str) -> bool {
@@ -243,8 +243,4 @@ async fn act(state: &SandboxState, act: Act, person: &Person) -> Result<(), Stri
 
 fn reaches(on: &Positions, switch: Switch, person: &str) -> bool {
     on.get(&switch).is_some_and(|reach| reach.everybody || reach.people.contains(person))
-}
-
-fn down() -> Fault {
-    Fault::Status { code: 503, body: "{}".to_owned(), headers: vec![] }
 }
