@@ -1,6 +1,5 @@
 //! Exit codes. They tell a supervisor whether restarting can help: with systemd, `RestartPreventExitStatus=78`.
 
-use std::fmt;
 use std::process::ExitCode;
 
 use super::check_line::CheckError;
@@ -23,16 +22,9 @@ pub(super) const CONFIGURATION: u8 = 78;
 pub(super) const FAILURE: u8 = 1;
 
 /// Arguments that are valid individually but make no sense together.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub(super) struct UsageError(pub(super) String);
-
-impl fmt::Display for UsageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for UsageError {}
 
 /// The exit code for a command that failed with this.
 pub(super) fn code_of(error: &anyhow::Error) -> u8 {

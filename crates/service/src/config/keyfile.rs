@@ -10,7 +10,7 @@ use runtime::file_access::{self, ALL_BUT_OWNER};
 use runtime::random::secret_bytes;
 use secrecy::{ExposeSecret as _, SecretString};
 
-use super::SecretKey;
+use super::{Config, SecretKey};
 
 /// Why there is no key.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +43,14 @@ pub struct KeyFile {
 /// Where the key file of this database is, or would be.
 pub fn beside(database: &Path) -> PathBuf {
     with_suffix(database, ".key")
+}
+
+impl Config {
+    /// The key file next to the database, which is used if no key is configured.
+    pub fn key_file(&self) -> Option<PathBuf> {
+        let database = store::local_file(&self.store.url).filter(|_| self.secrets.is_empty())?;
+        Some(beside(&database))
+    }
 }
 
 /// The key file of a database that is gone: the service creates the database first, then the key.

@@ -27,6 +27,7 @@ pub use load::{ConfigError, Layer};
 pub use reloadable::{ConfigChanges, CurrentConfig, ReloadableConfig};
 use runtime::Network;
 use secrecy::SecretString;
+use store::StoreOptions;
 pub(crate) use suggest::suggest;
 pub(crate) use value::{any_duration, origin_of};
 
@@ -44,7 +45,7 @@ pub struct Config {
     /// `[tls]`: both files, or neither for plain HTTP.
     pub tls: Option<TlsConfig>,
     /// `[store]`
-    pub store: StoreConfig,
+    pub store: StoreOptions,
     /// `[idp]`
     pub idp: IdpConfig,
     /// `[secrets]`: every key decrypts, the first one encrypts.
@@ -107,19 +108,6 @@ pub struct TlsConfig {
     pub cert: PathBuf,
     /// `tls.key`: PEM.
     pub key: PathBuf,
-}
-
-/// The database.
-#[derive(Clone, Debug)]
-pub struct StoreConfig {
-    /// `store.url`: `sqlite:PATH` or `postgres://…`
-    pub url: SecretString,
-    /// `store.wait`: how long a read or write may wait for its turn.
-    pub wait: Duration,
-    /// `store.connections`: how many connections to PostgreSQL there may be.
-    pub connections: usize,
-    /// `store.start_wait`: how long startup keeps trying to open the store.
-    pub start_wait: Duration,
 }
 
 /// The identity provider.

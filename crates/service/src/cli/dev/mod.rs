@@ -48,16 +48,27 @@ fn preview(data: &Path) -> PathBuf {
     data.join("preview.png")
 }
 
-#[derive(Debug)]
+#[derive(Debug, clap::Args)]
 pub(super) struct DevOptions {
-    pub(super) listen: SocketAddr,
-    pub(super) data: PathBuf,
-    /// Instead of a file in the folder.
-    pub(super) store: Option<SecretString>,
-    /// In addition to the usual ones.
-    pub(super) redirect_uris: Vec<String>,
-    pub(super) no_limits: bool,
-    pub(super) json: bool,
+    /// Listen here; loopback only. Port 0 picks a free port.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// Keep the data in this folder.
+    #[arg(long, value_name = "FOLDER", default_value = ".bot-companion-dev")]
+    data: PathBuf,
+    /// Keep the demo data in this PostgreSQL database instead. It must not contain anything else.
+    #[arg(long, value_name = "URL")]
+    store: Option<SecretString>,
+    /// Also register this redirect address, and allow pages from its origin. It replaces one with the same origin. Can be
+    /// repeated.
+    #[arg(long = "redirect-uri", value_name = "URL")]
+    redirect_uris: Vec<String>,
+    /// Turn rate limits off, for tests and benchmarks.
+    #[arg(long)]
+    no_limits: bool,
+    /// Print the addresses and the bot key as one line of JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> {
