@@ -177,7 +177,7 @@ fn build(layers: &mut Layers) -> Option<Config> {
             refused_sign_ins_per_minute: s.number("limits.refused_sign_ins_per_minute", 0..=MILLION)?,
             sign_ins_per_user: s.number("limits.sign_ins_per_user", 0..=MILLION)?,
             concurrent_exchanges: 256,
-            concurrent_exchanges_per_address: 8,
+            concurrent_exchanges_per_address: s.number("limits.concurrent_exchanges_per_address", 0..=MILLION)?,
             requests_per_second: s.number("limits.requests_per_second", 0..=MILLION)?,
             requests_burst: s.number("limits.requests_burst", 1..=MILLION)?,
             exempt: s.list("limits.exempt", value::network)?,

@@ -190,7 +190,7 @@ pub struct LimitsConfig {
     pub sign_ins_per_user: u32,
     /// Codes being exchanged at the same time, in total. Not an option.
     pub concurrent_exchanges: usize,
-    /// Codes being exchanged at the same time for one client address; 0 means no limit. Not an option.
+    /// `limits.concurrent_exchanges_per_address`: codes being exchanged at the same time for one client address; 0 means no limit.
     pub concurrent_exchanges_per_address: usize,
     /// `limits.requests_per_second`, per client address.
     pub requests_per_second: u32,
