@@ -19,7 +19,7 @@ use runtime::background::Background;
 use runtime::clock::Clock;
 use runtime::liveness::Liveness;
 use runtime::random::Random;
-use store::{self, Freshness, StoreError, StoreOptions};
+use store::{self, Freshness, StoreError};
 use telemetry::Version;
 use tokio::sync::Semaphore;
 use tokio::time::MissedTickBehavior;
@@ -27,7 +27,7 @@ use tracing::{debug, warn};
 
 use crate::accounts::Accounts;
 use crate::audit::Audit;
-use crate::config::{self, Config, CurrentConfig, keyfile};
+use crate::config::{Config, CurrentConfig, keyfile};
 use crate::live::Live;
 use crate::rate_limits::RateLimits;
 use crate::site::{Site, SiteFileError};
@@ -107,9 +107,7 @@ impl App {
     ) -> Result<Self, BuildError> {
         let site = Site::new(&config, clock.now(), version)?;
         let freshness = Arc::new(Freshness::new(clock.clone()));
-        let config::StoreConfig { url, wait, connections, start_wait } = config.store.clone();
-        let options = StoreOptions { url, wait, connections, start_wait };
-        let store = store::open(options, Arc::clone(&freshness)).await?;
+        let store = store::open(config.store.clone(), Arc::clone(&freshness)).await?;
         let (vault, new_key) = keys(&config)?;
         let sources = Sources {
             store: Arc::clone(&store),
@@ -313,7 +311,6 @@ pub(crate) fn existing_keys(config: &Config) -> Result<Vault, BuildError> {
     if !config.secrets.is_empty() {
         return Ok(Vault::for_reading(&config.secrets)?);
     }
-    let beside = store::local_file(&config.store.url).map(|database| keyfile::beside(&database));
-    let key = beside.map(|path| keyfile::load(&path)).transpose()?.flatten();
+    let key = config.key_file().map(|path| keyfile::load(&path)).transpose()?.flatten();
     Ok(Vault::for_reading(key.as_slice())?)
 }

@@ -1,6 +1,6 @@
 //! `bot-companion announce …`: announcements on the status page. A running service notices changes within a second.
 
-use anyhow::{bail, ensure};
+use anyhow::{Context as _, bail, ensure};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use domain::Time;
@@ -11,12 +11,12 @@ use domain::history::{Announcement, History, Incident};
 use domain::retention::MOST_UPDATES;
 use runtime::clock::Clock;
 use serde_json::{Value, json};
+use store::Store;
 use telemetry::untrusted::Untrusted;
 
 use super::database::{self, Missing};
 use super::exit::UsageError;
-use super::output::OutputForm;
-use super::{ConfigFile, print};
+use super::{CommandOptions, print};
 use crate::config::any_duration;
 
 #[derive(Debug, Args)]
@@ -31,20 +31,13 @@ pub(super) struct Announce {
     #[arg(long, default_value = "", hide_default_value = true)]
     text: String,
     #[command(flatten)]
-    form: OutputForm,
-    #[command(flatten)]
-    config: ConfigFile,
+    options: CommandOptions,
 }
 
 #[derive(Debug, Subcommand)]
 enum AnnounceCommand {
     /// List the announcements, newest first.
-    List {
-        #[command(flatten)]
-        form: OutputForm,
-        #[command(flatten)]
-        config: ConfigFile,
-    },
+    List(CommandOptions),
     /// Announce scheduled maintenance.
     Maintenance {
         /// What visitors should know, in one line of at most 200 characters.
@@ -55,9 +48,7 @@ enum AnnounceCommand {
         #[arg(long, default_value = "", hide_default_value = true)]
         text: String,
         #[command(flatten)]
-        form: OutputForm,
-        #[command(flatten)]
-        config: ConfigFile,
+        options: CommandOptions,
     },
     /// Change the time of scheduled maintenance.
     Reschedule {
@@ -66,9 +57,7 @@ enum AnnounceCommand {
         #[command(flatten)]
         times: NewTimes,
         #[command(flatten)]
-        form: OutputForm,
-        #[command(flatten)]
-        config: ConfigFile,
+        options: CommandOptions,
     },
     /// Post an update to an incident or an announcement.
     Update {
@@ -81,34 +70,23 @@ enum AnnounceCommand {
         #[arg(long, default_value = "", hide_default_value = true)]
         text: String,
         #[command(flatten)]
-        form: OutputForm,
-        #[command(flatten)]
-        config: ConfigFile,
+        options: CommandOptions,
     },
     /// List the incidents, newest first.
-    Incidents {
-        #[command(flatten)]
-        form: OutputForm,
-        #[command(flatten)]
-        config: ConfigFile,
-    },
+    Incidents(CommandOptions),
     /// Mark an announcement as over. It stays in the history.
     End {
         /// The announcement's number, from `announce list`.
         id: u64,
         #[command(flatten)]
-        form: OutputForm,
-        #[command(flatten)]
-        config: ConfigFile,
+        options: CommandOptions,
     },
     /// Remove an announcement, including from the history.
     Remove {
         /// The announcement's number, from `announce list`.
         id: u64,
         #[command(flatten)]
-        form: OutputForm,
-        #[command(flatten)]
-        config: ConfigFile,
+        options: CommandOptions,
     },
 }
 
@@ -154,47 +132,62 @@ fn phase() -> impl TypedValueParser<Value = UpdatePhase> {
 }
 
 pub(super) fn run(announce: Announce) -> anyhow::Result<()> {
-    let Announce { command, title, text, form, config } = announce;
+    let Announce { command, title, text, options } = announce;
     let said = match command {
         None => {
             let title = title.unwrap_or_default();
             refuse_command_as_title(&title)?;
-            post(&title, &text, None, form, &config)?
+            post(&title, &text, None, &options)
         }
-        Some(AnnounceCommand::List { form, config }) => list(form, &config)?,
-        Some(AnnounceCommand::Incidents { form, config }) => list_incidents(form, &config)?,
-        Some(AnnounceCommand::Maintenance { title, window, text, form, config }) => {
-            post(&title, &text, Some(window), form, &config)?
+        Some(AnnounceCommand::List(options)) => list(&options),
+        Some(AnnounceCommand::Incidents(options)) => list_incidents(&options),
+        Some(AnnounceCommand::Maintenance { title, window, text, options }) => {
+            post(&title, &text, Some(window), &options)
         }
-        Some(AnnounceCommand::Reschedule { id, times, form, config }) => reschedule(id, times, form, &config)?,
-        Some(AnnounceCommand::Update { subject, status, text, form, config }) => {
-            update(NewUpdate::new(subject, status, &text).map_err(UsageError)?, form, &config)?
+        Some(AnnounceCommand::Reschedule { id, times, options }) => reschedule(id, times, &options),
+        Some(AnnounceCommand::Update { subject, status, text, options }) => {
+            update(NewUpdate::new(subject, status, &text).map_err(UsageError)?, &options)
         }
-        Some(AnnounceCommand::End { id, form, config }) => {
-            let (ended, at) = database::with(&config, Missing::Refuse, async |app| {
-                let now = app.sources.clock.now();
-                let ended = app.sources.store.end_announcement(id, now).await?;
-                if ended {
-                    app.sources.audit.command(AuditKind::Command, &format!("announce end {id}"), None, None);
-                }
-                Ok((ended, now))
-            })?;
+        Some(AnnounceCommand::End { id, options }) => change(&options, async |store, now| {
+            let ended = store.end_announcement(id, now).await?;
             ensure!(ended, "there is no active announcement {id}; see `bot-companion announce list`");
-            form.one(&json!({ "id": id, "ended": at.iso8601() }), || format!("Announcement {id} is over.\n"))
-        }
-        Some(AnnounceCommand::Remove { id, form, config }) => {
-            let removed = database::with(&config, Missing::Refuse, async |app| {
-                let removed = app.sources.store.remove_announcement(id).await?;
-                if removed {
-                    app.sources.audit.command(AuditKind::Command, &format!("announce remove {id}"), None, None);
-                }
-                Ok(removed)
-            })?;
+            Ok(Changed {
+                command: format!("announce end {id}"),
+                value: json!({ "id": id, "ended": now.iso8601() }),
+                text: format!("Announcement {id} is over.\n"),
+            })
+        }),
+        Some(AnnounceCommand::Remove { id, options }) => change(&options, async |store, _| {
+            let removed = store.remove_announcement(id).await?;
             ensure!(removed, "there is no announcement {id}; see `bot-companion announce list`");
-            form.one(&json!({ "id": id, "removed": true }), || format!("Announcement {id} is removed.\n"))
-        }
+            Ok(Changed {
+                command: format!("announce remove {id}"),
+                value: json!({ "id": id, "removed": true }),
+                text: format!("Announcement {id} is removed.\n"),
+            })
+        }),
     };
-    print(&said)
+    print(&said?)
+}
+
+/// What a command has changed.
+struct Changed {
+    /// For the audit.
+    command: String,
+    value: Value,
+    text: String,
+}
+
+/// Changes the store, records that in the audit, and returns what to print.
+fn change(
+    options: &CommandOptions,
+    work: impl AsyncFnOnce(&dyn Store, Time) -> anyhow::Result<Changed>,
+) -> anyhow::Result<String> {
+    database::with(&options.config, Missing::Refuse, async |app| {
+        let Changed { command, value, text } = work(&*app.sources.store, app.sources.clock.now()).await?;
+        app.sources.audit.command(AuditKind::Command, &command, None, None);
+        Ok(options.form.one(&value, || text))
+    })
 }
 
 /// After an option, a command's name would be taken for a title and shown to visitors.
@@ -208,28 +201,20 @@ fn refuse_command_as_title(title: &str) -> Result<(), UsageError> {
     )))
 }
 
-fn post(
-    title: &str,
-    text: &str,
-    window: Option<WindowOptions>,
-    form: OutputForm,
-    config: &ConfigFile,
-) -> anyhow::Result<String> {
+fn post(title: &str, text: &str, window: Option<WindowOptions>, options: &CommandOptions) -> anyhow::Result<String> {
     let notice = Notice::new(title, text).map_err(UsageError)?;
-    let (notice, command) = match window {
-        Some(window) => (notice.during(window.checked()?), "announce maintenance"),
-        None => (notice, "announce"),
+    let (notice, command, end) = match window {
+        Some(window) => (notice.during(window.checked()?), "announce maintenance", "To cancel it or end it early"),
+        None => (notice, "announce", "When it is over"),
     };
-    let (id, at) = database::with(config, Missing::Refuse, async |app| {
-        let now = app.sources.clock.now();
-        let id = app.sources.store.announce(notice, now).await?;
-        app.sources.audit.command(AuditKind::Command, &format!("{command} {id}"), None, None);
-        Ok((id, now))
-    })?;
-    Ok(form.one(&json!({ "id": id, "posted": at.iso8601() }), || {
-        let end = if window.is_some() { "To cancel it or end it early" } else { "When it is over" };
-        format!("Announcement {id} is posted. {end}: bot-companion announce end {id}\n")
-    }))
+    change(options, async |store, now| {
+        let id = store.announce(notice, now).await?;
+        Ok(Changed {
+            command: format!("{command} {id}"),
+            value: json!({ "id": id, "posted": now.iso8601() }),
+            text: format!("Announcement {id} is posted. {end}: bot-companion announce end {id}\n"),
+        })
+    })
 }
 
 impl WindowOptions {
@@ -238,37 +223,31 @@ impl WindowOptions {
     }
 }
 
-fn reschedule(id: u64, times: NewTimes, form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
-    let moved = database::with(config, Missing::Refuse, async |app| {
-        let history = app.sources.store.history().await?;
+fn reschedule(id: u64, times: NewTimes, options: &CommandOptions) -> anyhow::Result<String> {
+    let none = || format!("there is no active maintenance {id}; see `bot-companion announce list`");
+    change(options, async |store, now| {
+        let history = store.history().await?;
         let known = history.announcements.iter().find(|announcement| announcement.id == id);
-        let Some(planned) = known.and_then(|announcement| announcement.window) else { return Ok(None) };
+        let planned = known.and_then(|announcement| announcement.window).with_context(none)?;
         let window = times.both(planned).checked()?;
-        let moved = app.sources.store.reschedule_announcement(id, window, app.sources.clock.now()).await?;
-        if moved {
-            app.sources.audit.command(AuditKind::Command, &format!("announce reschedule {id}"), None, None);
-        }
-        Ok(moved.then_some(window))
-    })?;
-    let Some(window) = moved else { bail!("there is no active maintenance {id}; see `bot-companion announce list`") };
-    let (begins, ends) = (window.begins.iso8601(), window.ends.iso8601());
-    Ok(form.one(&json!({ "id": id, "begins": begins, "ends": ends }), || {
-        format!("Maintenance {id} is now from {begins} to {ends}.\n")
-    }))
+        ensure!(store.reschedule_announcement(id, window, now).await?, none());
+        let (begins, ends) = (window.begins.iso8601(), window.ends.iso8601());
+        Ok(Changed {
+            command: format!("announce reschedule {id}"),
+            value: json!({ "id": id, "begins": begins, "ends": ends }),
+            text: format!("Maintenance {id} is now from {begins} to {ends}.\n"),
+        })
+    })
 }
 
-fn update(update: NewUpdate, form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
+fn update(update: NewUpdate, options: &CommandOptions) -> anyhow::Result<String> {
     let (subject, status) = (update.subject, update.phase.name());
-    let (outcome, at) = database::with(config, Missing::Refuse, async |app| {
-        let now = app.sources.clock.now();
-        let outcome = app.sources.store.update_happening(update, now).await?;
-        if outcome == UpdateOutcome::Posted {
-            app.sources.audit.command(AuditKind::Command, &format!("announce update {subject} {status}"), None, None);
-        }
-        Ok((outcome, now))
-    })?;
-    match outcome {
-        UpdateOutcome::Posted => {}
+    change(options, async |store, now| match store.update_happening(update, now).await? {
+        UpdateOutcome::Posted => Ok(Changed {
+            command: format!("announce update {subject} {status}"),
+            value: json!({ "subject": subject.to_string(), "status": status, "posted": now.iso8601() }),
+            text: format!("The update to {subject} is posted.\n"),
+        }),
         UpdateOutcome::NoSubject => {
             bail!("there is no {subject}; see `bot-companion announce list` and `bot-companion announce incidents`")
         }
@@ -276,13 +255,10 @@ fn update(update: NewUpdate, form: OutputForm, config: &ConfigFile) -> anyhow::R
         UpdateOutcome::NotOver => bail!(
             "{subject} isn't over: some shards aren't reporting. It ends by itself once they do; until then, post `monitoring`"
         ),
-    }
-    Ok(form.one(&json!({ "subject": subject.to_string(), "status": status, "posted": at.iso8601() }), || {
-        format!("The update to {subject} is posted.\n")
-    }))
+    })
 }
 
-fn list(form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
+fn list(CommandOptions { form, config }: &CommandOptions) -> anyhow::Result<String> {
     let (history, now) =
         database::reading(config, async |reading| Ok((reading.store.history().await?, reading.clock.now())))?;
     let value = |announcement: &Announcement| {
@@ -309,7 +285,7 @@ fn list(form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
     Ok(form.list(&history.announcements, "There are no announcements.", value, cells))
 }
 
-fn list_incidents(form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
+fn list_incidents(CommandOptions { form, config }: &CommandOptions) -> anyhow::Result<String> {
     let history = database::reading(config, async |reading| Ok(reading.store.history().await?))?;
     let value = |incident: &Incident| {
         json!({

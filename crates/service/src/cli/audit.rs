@@ -10,8 +10,7 @@ use store::AuditFilter;
 use telemetry::untrusted::Untrusted;
 
 use super::database;
-use super::output::OutputForm;
-use super::{ConfigFile, print};
+use super::{CommandOptions, print};
 use crate::config;
 
 #[derive(Debug, clap::Args)]
@@ -30,14 +29,12 @@ pub(super) struct AuditCommand {
     #[arg(long, value_name = "ROWS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     limit: u32,
     #[command(flatten)]
-    form: OutputForm,
-    #[command(flatten)]
-    config: ConfigFile,
+    options: CommandOptions,
 }
 
 pub(super) fn run(command: &AuditCommand) -> anyhow::Result<()> {
-    let AuditCommand { since, user, kind, limit, form, config } = command;
-    let rows = database::reading(config, async |reading| {
+    let AuditCommand { since, user, kind, limit, options } = command;
+    let rows = database::reading(&options.config, async |reading| {
         let persons = user.map(|user| vec![user.to_string(), UserHash::of(user).in_audit()]);
         let since = since.map(|span| reading.clock.now().before(span)).unwrap_or_default();
         Ok(reading.store.audit(AuditFilter { since, persons, kind: *kind, limit: *limit }).await?)
@@ -72,5 +69,5 @@ pub(super) fn run(command: &AuditCommand) -> anyhow::Result<()> {
             Untrusted(&row.detail).to_string(),
         ]
     };
-    print(&form.list(&rows, "No matching audit entries.", value, cells))
+    print(&options.form.list(&rows, "No matching audit entries.", value, cells))
 }

@@ -6,24 +6,24 @@ use std::sync::Arc;
 
 use domain::audit::AuditKind;
 use domain::{Snowflake, Time};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use runtime::clock::Clock;
 use serde_json::{Value, json};
 use store::backup::{
     BackupHeader, BackupOptions, BackupWatch, Progress, RestoreOptions, RestoreReport, back_up, back_up_to, restore,
 };
-use store::{self, BotKey, Freshness, HeldGrant};
+use store::{self, BotKey, HeldGrant};
 use telemetry::untrusted::Untrusted;
 use tracing::warn;
 
 use super::database::{self, Missing};
 use super::exit::UsageError;
-use super::output::{OutputForm, counted};
-use super::{ConfigFile, backup_folder, print, runtime, secrets, vacuum};
+use super::output::{counted, progress};
+use super::{CommandOptions, backup_folder, print, runtime, secrets, vacuum};
 use crate::accounts::GrantReport;
 use crate::app;
 use crate::audit::Audit;
-use crate::config::{Config, keyfile};
+use crate::config::Config;
 use crate::vault::Vault;
 
 #[derive(Debug, clap::Args)]
@@ -38,9 +38,7 @@ pub(super) struct Backup {
     #[arg(long, value_name = "COUNT", requires = "to", conflicts_with = "file", value_parser = backup_folder::count)]
     keep: Option<usize>,
     #[command(flatten)]
-    form: OutputForm,
-    #[command(flatten)]
-    config: ConfigFile,
+    options: CommandOptions,
 }
 
 #[derive(Debug, clap::Args)]
@@ -54,15 +52,13 @@ pub(super) struct Restore {
     #[arg(long)]
     keep_sessions: bool,
     #[command(flatten)]
-    form: OutputForm,
-    #[command(flatten)]
-    config: ConfigFile,
+    options: CommandOptions,
 }
 
 /// Stands for standard output.
 const OUTPUT: &str = "-";
 
-pub(super) fn run_backup(Backup { file, to, keep, form, config }: Backup) -> anyhow::Result<()> {
+pub(super) fn run_backup(Backup { file, to, keep, options }: Backup) -> anyhow::Result<()> {
     let now = Clock::system().now();
     let file = match (file, to) {
         (Some(file), _) => file,
@@ -76,7 +72,7 @@ pub(super) fn run_backup(Backup { file, to, keep, form, config }: Backup) -> any
         )
         .into());
     }
-    let config = database::prepare(&config, Missing::Refuse)?;
+    let config = database::prepare(&options.config, Missing::Refuse)?;
     let what = BackupOptions { url: config.store.url.clone(), start_wait: config.store.start_wait, now };
     let mut watch = GrantWatch::new("backing up", readable_vault(&config)?);
     let written = runtime()?.block_on(async {
@@ -98,9 +94,9 @@ pub(super) fn run_backup(Backup { file, to, keep, form, config }: Backup) -> any
         "grants": grants_value(&grants),
         "deleted": deleted,
     });
-    let said = form.one(&value, || {
+    let said = options.form.one(&value, || {
         let file = (!to_output).then_some(file.as_path());
-        let mut text = backup_text(file, size.unwrap_or(0), &header, &grants, key_of(&config).as_deref());
+        let mut text = backup_text(file, size.unwrap_or(0), &header, &grants, config.key_file().as_deref());
         if !deleted.is_empty() {
             text.extend(["Deleted old backups: ", &deleted.join(", "), ".\n"]);
         }
@@ -116,15 +112,8 @@ pub(super) fn run_backup(Backup { file, to, keep, form, config }: Backup) -> any
 
 /// Records the backup in the store, for the service's metrics. The backup is good without that.
 fn tell_service(config: &Config, header: &BackupHeader) {
-    let noted = runtime().and_then(|runtime| {
-        runtime.block_on(async {
-            let freshness = Arc::new(Freshness::new(Clock::system()));
-            let store = store::open(database::options(config), freshness).await?;
-            let noted = store.note_backup(Time::from_millis(header.taken)).await;
-            store.close().await;
-            Ok(noted?)
-        })
-    });
+    let taken = Time::from_millis(header.taken);
+    let noted = database::on_store(config, async |store, _| Ok(store.note_backup(taken).await?));
     if let Err(error) = noted {
         warn!(%error, "the backup is good, but could not be recorded in the store: the service's metrics still show the \
         previous one");
@@ -132,11 +121,11 @@ fn tell_service(config: &Config, header: &BackupHeader) {
 }
 
 pub(super) fn run_restore(restoring: Restore) -> anyhow::Result<()> {
-    let Restore { file, replace, keep_sessions, form, config } = restoring;
+    let Restore { file, replace, keep_sessions, options } = restoring;
     if file.as_os_str() == OUTPUT {
         return Err(UsageError("a backup is read twice, so it must be a file: save it first".to_owned()).into());
     }
-    let config = database::prepare(&config, Missing::Make)?;
+    let config = database::prepare(&options.config, Missing::Make)?;
     let what = RestoreOptions {
         url: config.store.url.clone(),
         start_wait: config.store.start_wait,
@@ -155,34 +144,28 @@ pub(super) fn run_restore(restoring: Restore) -> anyhow::Result<()> {
         }
         warn!("the backup is restored, but that could not be recorded in the audit: {error:#}");
     }
-    let key = key_of(&config).filter(|path| !path.exists());
-    print(&form.one(&restore_value(&report, &grants), || restore_text(&what, &report, &grants, key.as_deref())))
+    let key = config.key_file().filter(|path| !path.exists());
+    let value = restore_value(&report, &grants);
+    print(&options.form.one(&value, || restore_text(&what, &report, &grants, key.as_deref())))
 }
 
 /// Forgets users who were forgotten after the backup, and records the restore in the audit. Creates no key file, because the
 /// right one may still have to be put there.
 fn follow_up(config: &Config, report: &RestoreReport) -> anyhow::Result<()> {
-    runtime()?.block_on(async {
-        let clock = Clock::system();
-        let store = store::open(database::options(config), Arc::new(Freshness::new(clock.clone()))).await?;
-        let done = async {
-            for user in &report.forget_again {
-                store.forget(*user, clock.now()).await?;
-            }
-            if !report.forget_again.is_empty()
-                && let Some(left) = vacuum::after_forgetting(&config.store.url).await
-            {
-                warn!("{left}");
-            }
-            let audit = Audit::new(Arc::clone(&store), clock.clone(), config.audit);
-            let detail = format!("restore of a backup as of {}", taken(&report.header));
-            audit.command(AuditKind::Command, &detail, None, None);
-            audit.flush(true).await;
-            Ok(())
-        };
-        let done = done.await;
-        store.close().await;
-        done
+    database::on_store(config, async |store, clock| {
+        for user in &report.forget_again {
+            store.forget(*user, clock.now()).await?;
+        }
+        if !report.forget_again.is_empty()
+            && let Some(left) = vacuum::after_forgetting(&config.store.url).await
+        {
+            warn!("{left}");
+        }
+        let audit = Audit::new(Arc::clone(store), clock.clone(), config.audit);
+        let detail = format!("restore of a backup as of {}", taken(&report.header));
+        audit.command(AuditKind::Command, &detail, None, None);
+        audit.flush(true).await;
+        Ok(())
     })
 }
 
@@ -212,7 +195,8 @@ struct GrantWatch {
 
 impl GrantWatch {
     fn new(doing: &'static str, vault: Vault) -> Self {
-        Self { bar: progress(doing), grants: GrantReport::new(&vault), vault }
+        let bar = progress(0, "{msg:30} {bar:40} {human_pos} of {human_len} rows, {eta} left").with_message(doing);
+        Self { bar, grants: GrantReport::new(&vault), vault }
     }
 
     fn finish(self) -> GrantReport {
@@ -249,23 +233,6 @@ fn grants_text(grants: &GrantReport) -> Vec<String> {
     let total = counted(total, "grant");
     let first = format!("{readable} of {total} in it can be decrypted with the keys configured here{of_keys}.");
     std::iter::once(first).chain(secrets::remedies(grants)).collect()
-}
-
-/// Only shown if standard error is a terminal.
-fn progress(doing: &'static str) -> ProgressBar {
-    let bar = ProgressBar::new(0).with_message(doing);
-    if let Ok(style) = ProgressStyle::with_template("{msg:30} {bar:40} {human_pos} of {human_len} rows, {eta} left") {
-        bar.set_style(style);
-    }
-    bar
-}
-
-/// The key file that a service without `secrets.keys` created next to its database.
-fn key_of(config: &Config) -> Option<PathBuf> {
-    if !config.secrets.is_empty() {
-        return None;
-    }
-    Some(keyfile::beside(&store::local_file(&config.store.url)?))
 }
 
 fn taken(header: &BackupHeader) -> String {

@@ -12,8 +12,7 @@ use crate::config::{Config, SecretFile, keyfile};
 
 /// Safety problems with the store and the keys, and how to fix them.
 pub(super) fn of(config: &Config) -> Vec<String> {
-    let key = store::local_file(&config.store.url).filter(|_| config.secrets.is_empty());
-    let key = key.and_then(|database| keyfile::caution(&keyfile::beside(&database)));
+    let key = config.key_file().and_then(|path| keyfile::caution(&path));
     store::cautions(&config.store.url).into_iter().chain(key).chain(readable_secrets(config)).collect()
 }
 

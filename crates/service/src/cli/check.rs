@@ -1,11 +1,11 @@
 //! `bot-companion check`: checks the configuration, and with `--live` everything it refers to.
 
 use super::check_line::{CheckLine, require_all};
-use super::output::OutputForm;
-use super::{ConfigFile, live_check, print, runtime, start_checks};
+use super::{CommandOptions, live_check, print, runtime, start_checks};
 
-pub(super) fn run(live: bool, form: OutputForm, file: &ConfigFile) -> anyhow::Result<()> {
-    let config = file.load()?;
+pub(super) fn run(live: bool, options: &CommandOptions) -> anyhow::Result<()> {
+    let form = options.form;
+    let config = options.config.load()?;
     config.require_idp()?;
     let mut lines = start_checks::of_configuration(&config);
     if live {

@@ -3,16 +3,15 @@
 use serde_json::json;
 
 use super::exit::UsageError;
-use super::output::OutputForm;
-use super::{ConfigFile, print};
+use super::{CommandOptions, print};
 use crate::config::{Config, DEFAULTS, EffectiveValue};
 
-pub(super) fn run(effective: bool, form: OutputForm, file: &ConfigFile) -> anyhow::Result<()> {
+pub(super) fn run(effective: bool, CommandOptions { form, config }: &CommandOptions) -> anyhow::Result<()> {
     if !effective {
         let advice = "the default configuration is commented TOML: for JSON, add --effective";
         return if form.json { Err(UsageError(advice.to_owned()).into()) } else { print(DEFAULTS) };
     }
-    let values = Config::effective(file.file.as_deref(), std::env::vars_os())?;
+    let values = Config::effective(config.file.as_deref(), std::env::vars_os())?;
     let value =
         |entry: &EffectiveValue| json!({ "option": entry.option, "value": entry.value, "source": entry.source });
     let cells = |entry: &EffectiveValue| vec![entry.option.clone(), entry.value.to_string(), entry.source.clone()];

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use runtime::clock::Clock;
-use store::{self, Freshness, Store, StoreOptions};
+use store::{self, Freshness, Store};
 
 use super::{ConfigFile, logging, runtime};
 use crate::app::{self, App};
-use crate::config::{Config, ConfigError, LogConfig, StoreConfig, keyfile};
+use crate::config::{Config, ConfigError, LogConfig, keyfile};
 use crate::vault::Vault;
 
 /// How long to wait for background tasks that still run.
@@ -79,6 +79,20 @@ pub(super) fn on<T>(config: Config, work: impl AsyncFnOnce(&Arc<App>) -> anyhow:
     })
 }
 
+/// Runs the work on the store alone, which needs no keys and creates none.
+pub(super) fn on_store<T>(
+    config: &Config,
+    work: impl AsyncFnOnce(&Arc<dyn Store>, &Clock) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    runtime()?.block_on(async {
+        let clock = Clock::system();
+        let store = store::open(config.store.clone(), Arc::new(Freshness::new(clock.clone()))).await?;
+        let done = work(&store, &clock).await;
+        store.close().await;
+        done
+    })
+}
+
 /// What a read-only command works with.
 pub(super) struct Reading {
     pub(super) store: Arc<dyn Store>,
@@ -102,18 +116,12 @@ pub(super) fn reading<T>(
     let config = prepare(file, Missing::Refuse)?;
     runtime()?.block_on(async {
         let clock = Clock::system();
-        let store = store::open_read_only(options(&config), Arc::new(Freshness::new(clock.clone()))).await?;
+        let store = store::open_read_only(config.store.clone(), Arc::new(Freshness::new(clock.clone()))).await?;
         let reading = Reading { store, clock, config };
         let done = work(&reading).await;
         reading.store.close().await;
         done
     })
-}
-
-/// How to open the store, according to the configuration.
-pub(super) fn options(config: &Config) -> StoreOptions {
-    let StoreConfig { url, wait, connections, start_wait } = config.store.clone();
-    StoreOptions { url, wait, connections, start_wait }
 }
 
 /// Avoids an empty database in the folder where a command happens to run.

@@ -1,6 +1,5 @@
 //! Exit codes. They tell a supervisor whether restarting can help: with systemd, `RestartPreventExitStatus=78`.
 
-use std::fmt;
 use std::process::ExitCode;
 
 use super::check_line::CheckError;
@@ -23,16 +22,9 @@ pub(super) const CONFIGURATION: u8 = 78;
 pub(super) const FAILURE: u8 = 1;
 
 /// Arguments that are valid individually but make no sense together.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub(super) struct UsageError(pub(super) String);
-
-impl fmt::Display for UsageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for UsageError {}
 
 /// The exit code for a command that failed with this.
 pub(super) fn code_of(error: &anyhow::Error) -> u8 {
@@ -43,7 +35,7 @@ pub(super) fn code_of(error: &anyhow::Error) -> u8 {
         if let Some(failed) = cause.downcast_ref::<CheckError>() {
             return Some(failed.code);
         }
-        let key_file = match cause.downcast_ref() {
+        let key_file: Option<&keyfile::KeyFileError> = match cause.downcast_ref() {
             Some(BuildError::Key(error)) => Some(error),
             _ => cause.downcast_ref(),
         };
@@ -54,7 +46,7 @@ pub(super) fn code_of(error: &anyhow::Error) -> u8 {
                 cause.downcast_ref(),
                 Some(BuildError::Vault(_) | BuildError::Provider(_) | BuildError::SiteFile(_))
             )
-            || matches!(key_file, Some(keyfile::KeyFileError::Unusable { .. }));
+            || key_file.is_some_and(|error| error.is_unusable);
         configured.then_some(CONFIGURATION)
     };
     error.chain().find_map(code).unwrap_or(FAILURE)
@@ -86,13 +78,9 @@ mod tests {
     #[test]
     fn each_failure_has_its_code() {
         let wrong = || Config::load(None, [("COMPANION_HTTP_LISTEN", "x")]).unwrap_err();
-        let key = |unusable| {
+        let key = |is_unusable| {
             let (path, problem) = ("a.key".into(), String::new());
-            if unusable {
-                keyfile::KeyFileError::Unusable { path, problem }
-            } else {
-                keyfile::KeyFileError::NotMade { path, problem }
-            }
+            keyfile::KeyFileError { path, problem, is_unusable }
         };
         for (error, code) in [
             (anyhow!("x"), 1),

@@ -9,12 +9,11 @@ use anyhow::{Context, bail};
 use clap::Subcommand;
 use domain::audit::AuditKind;
 use domain::{Change, Feedback, feed};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::database::{self, Missing};
-use super::output::{OutputForm, counted};
-use super::{ConfigFile, print};
+use super::output::{counted, progress};
+use super::{CommandOptions, print};
 use crate::app::App;
 
 /// Entries per write.
@@ -38,18 +37,16 @@ pub(super) enum FeedbackCommand {
         #[arg(long)]
         dry_run: bool,
         #[command(flatten)]
-        form: OutputForm,
-        #[command(flatten)]
-        config: ConfigFile,
+        options: CommandOptions,
     },
 }
 
 pub(super) fn run(command: FeedbackCommand) -> anyhow::Result<()> {
-    let FeedbackCommand::Import { file, dry_run, form, config } = command;
+    let FeedbackCommand::Import { file, dry_run, options } = command;
     let report = if dry_run {
         import(None, &file)
     } else {
-        database::with(&config, Missing::Refuse, async |app| {
+        database::with(&options.config, Missing::Refuse, async |app| {
             let (app, file) = (Arc::clone(app), file.clone());
             let runtime = tokio::runtime::Handle::current();
             // Reading a file blocks, while the store answers on the runtime.
@@ -57,7 +54,7 @@ pub(super) fn run(command: FeedbackCommand) -> anyhow::Result<()> {
             tokio::task::spawn_blocking(move || import(Some((&app, &runtime)), &file)).await?
         })
     }?;
-    print(&form.one(&report.value(dry_run), || report.text(dry_run)))?;
+    print(&options.form.one(&report.value(dry_run), || report.text(dry_run)))?;
     if report.refused > 0 {
         bail!("refused {}", counted(report.refused, "line"));
     }
@@ -100,7 +97,7 @@ impl ImportReport {
 fn import(store: Option<(&Arc<App>, &tokio::runtime::Handle)>, path: &Path) -> anyhow::Result<ImportReport> {
     let named = || format!("cannot read {}", path.display());
     let file = File::open(path).with_context(named)?;
-    let bar = progress(file.metadata().with_context(named)?.len());
+    let bar = progress(file.metadata().with_context(named)?.len(), "{bar:40} {bytes} of {total_bytes}, {eta} left");
     let reader = bar.wrap_read(file);
     let csv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
     let report = read(reader, csv, |batch| match store {
@@ -113,15 +110,6 @@ fn import(store: Option<(&Arc<App>, &tokio::runtime::Handle)>, path: &Path) -> a
     .with_context(|| path.display().to_string());
     bar.finish_and_clear();
     report
-}
-
-/// Only shown if standard error is a terminal.
-fn progress(bytes: u64) -> ProgressBar {
-    let bar = ProgressBar::new(bytes);
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {bytes} of {total_bytes}, {eta} left") {
-        bar.set_style(style);
-    }
-    bar
 }
 
 fn read(

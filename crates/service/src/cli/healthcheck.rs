@@ -14,27 +14,21 @@ const LIMIT: Duration = Duration::from_secs(5);
 pub(super) fn run(file: &ConfigFile, listen: Option<&ListenAddress>) -> anyhow::Result<()> {
     let config = file.load()?;
     refuse_unconfigured(file, &config, listen)?;
-    let service = LocalQuestion::of_service(&config, listen.unwrap_or(&config.http.listen));
-    let ask_service = || {
-        let (status, answer) = runtime()?.block_on(service.ask(LIMIT))?;
-        verdict(&service, &(status, Answer::of_service(&answer)))
-    };
-    let Some(admin) = config.admin.listen.filter(|_| listen.is_none()) else { return ask_service() };
-    let admin = LocalQuestion::at(format!("http://{}/readyz", reachable(admin)));
-    let (status, answer) = match runtime()?.block_on(admin.ask(LIMIT)) {
-        Ok(asked) => asked,
-        Err(error) if config.admin.is_set => return Err(error),
-        Err(_) => return ask_service(),
-    };
-    match (Answer::of_admin(&answer), config.admin.is_set) {
-        // The operator configured this address, so only it is asked.
-        (said, true) => verdict(&admin, &(status, said)),
+    if let Some(admin) = config.admin.listen.filter(|_| listen.is_none()) {
+        let admin = LocalQuestion::at(format!("http://{}/readyz", reachable(admin)));
+        let asked = runtime()?.block_on(admin.ask(LIMIT));
+        let asked = asked.map(|(status, answer)| (status, Answer::of_admin(&answer)));
         // Another service on this machine may have the default address, in which case ours runs without it.
-        (Some(said), false) if said.listen.as_ref() == Some(&config.http.listen) => {
-            verdict(&admin, &(status, Some(said)))
+        let is_ours =
+            |asked: &Asked| asked.1.as_ref().is_some_and(|it| it.listen.as_ref() == Some(&config.http.listen));
+        // If the operator configured this address, only it is asked.
+        if config.admin.is_set || asked.as_ref().is_ok_and(is_ours) {
+            return verdict(&admin, &asked?);
         }
-        _ => ask_service(),
     }
+    let service = LocalQuestion::of_service(&config, listen.unwrap_or(&config.http.listen));
+    let (status, answer) = runtime()?.block_on(service.ask(LIMIT))?;
+    verdict(&service, &(status, Answer::of_service(&answer)))
 }
 
 /// If nothing says which service is meant, anything on the default port could answer for it.

@@ -13,8 +13,7 @@ use telemetry::untrusted::Untrusted;
 
 use super::database::{self, Missing};
 use super::exit::UsageError;
-use super::output::OutputForm;
-use super::{ConfigFile, print};
+use super::{CommandOptions, print};
 
 const ID: usize = 8;
 const LABEL: usize = 100;
@@ -30,57 +29,46 @@ Example:
         #[arg(long)]
         label: String,
         #[command(flatten)]
-        form: OutputForm,
-        #[command(flatten)]
-        config: ConfigFile,
+        options: CommandOptions,
     },
     /// List the keys, oldest first.
-    List {
-        #[command(flatten)]
-        form: OutputForm,
-        #[command(flatten)]
-        config: ConfigFile,
-    },
+    List(CommandOptions),
     /// Revoke a key. The bot that uses it can no longer send data.
     Revoke {
         /// The key's ID, from `key list`.
         id: String,
         #[command(flatten)]
-        form: OutputForm,
-        #[command(flatten)]
-        config: ConfigFile,
+        options: CommandOptions,
     },
 }
 
 pub(super) fn run(key: Key) -> anyhow::Result<()> {
     let said = match key {
-        Key::Create { label, form, config } => create(label, form, &config)?,
-        Key::List { form, config } => list(form, &config)?,
-        Key::Revoke { id, form, config } => {
-            let (revoked, at) = database::with(&config, Missing::Refuse, async |app| {
+        Key::Create { label, options } => create(label, &options)?,
+        Key::List(options) => list(&options)?,
+        Key::Revoke { id, options } => {
+            let at = database::with(&options.config, Missing::Refuse, async |app| {
                 let now = app.sources.clock.now();
                 let revoked = app.sources.store.revoke_key(id.clone(), now).await?;
-                if revoked {
-                    app.sources.audit.command(AuditKind::Command, "key revoke", None, Some(&id));
-                }
-                Ok((revoked, now))
+                ensure!(revoked, "there is no active key `{}`; see `bot-companion key list`", Untrusted(&id));
+                app.sources.audit.command(AuditKind::Command, "key revoke", None, Some(&id));
+                Ok(now)
             })?;
-            ensure!(revoked, "there is no active key `{}`; see `bot-companion key list`", Untrusted(&id));
             let value = json!({ "id": id, "revoked": at.iso8601() });
-            form.one(&value, || format!("Key {} is revoked.\n", Untrusted(&id)))
+            options.form.one(&value, || format!("Key {} is revoked.\n", Untrusted(&id)))
         }
     };
     print(&said)
 }
 
-fn create(label: String, form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
+fn create(label: String, options: &CommandOptions) -> anyhow::Result<String> {
     let fits = (1..=LABEL).contains(&label.chars().count());
     if !fits {
         return Err(UsageError(format!("--label: use 1 to {LABEL} characters")).into());
     }
     let secret = token::generate(TokenKind::BotKey, secret_bytes);
     let id = random_text(ID, secret_bytes);
-    let key = database::with(config, Missing::Make, async |app| {
+    let key = database::with(&options.config, Missing::Make, async |app| {
         let key = BotKey { id: id.clone(), label, created: app.sources.clock.now(), revoked: None };
         app.sources.store.add_key(key.clone(), token::hash_of(&secret)).await?;
         app.sources.audit.command(AuditKind::Command, "key create", None, Some(&id));
@@ -88,13 +76,13 @@ fn create(label: String, form: OutputForm, config: &ConfigFile) -> anyhow::Resul
     })?;
     let secret = secret.expose_secret();
     let value = json!({ "id": id, "label": key.label, "created": key.created.iso8601(), "key": secret });
-    Ok(form.one(&value, || {
+    Ok(options.form.one(&value, || {
         format!("Created key {id}. Give it to the bot as COMPANION_BOT_KEY; it is only shown once:\n\n{secret}\n\n")
     }))
 }
 
-fn list(form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
-    let keys = database::reading(config, async |reading| Ok(reading.store.keys().await?))?;
+fn list(options: &CommandOptions) -> anyhow::Result<String> {
+    let keys = database::reading(&options.config, async |reading| Ok(reading.store.keys().await?))?;
     let value = |key: &BotKey| {
         json!({
             "id": key.id,
@@ -112,5 +100,5 @@ fn list(form: OutputForm, config: &ConfigFile) -> anyhow::Result<String> {
             Untrusted(&key.label).to_string(),
         ]
     };
-    Ok(form.list(&keys, "There are no keys.", value, cells))
+    Ok(options.form.list(&keys, "There are no keys.", value, cells))
 }

@@ -96,9 +96,8 @@ async fn store(config: &Config, now: Time) -> Vec<CheckLine> {
 
 /// Whether the configured keys can decrypt all grants.
 fn keys(config: &Config, grants_by_key: &[(String, u64)]) -> CheckLine {
-    let configured: Vec<String> = config.secrets.iter().map(|key| key.id.clone()).collect();
-    let file = store::local_file(&config.store.url).filter(|_| configured.is_empty());
-    let Some(path) = file.map(|database| keyfile::beside(&database)) else {
+    let Some(path) = config.key_file() else {
+        let configured: Vec<String> = config.secrets.iter().map(|key| key.id.clone()).collect();
         return findings::keys(&configured, None, grants_by_key);
     };
     match keyfile::load(&path) {

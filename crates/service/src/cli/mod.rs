@@ -30,14 +30,14 @@ mod team;
 mod users;
 mod vacuum;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use secrecy::SecretString;
 use telemetry::Version;
 
 use crate::config::{Config, ListenAddress};
+pub use log_lines::fatal_line;
+use output::OutputForm;
 
 /// The backend for your bot's dashboard and website.
 ///
@@ -63,27 +63,7 @@ enum Command {
         new_database: bool,
     },
     /// Try it out: run everything on this machine, with a sandbox sign-in, demo guilds and a demo bot.
-    Dev {
-        /// Listen here; loopback only. Port 0 picks a free port.
-        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
-        listen: SocketAddr,
-        /// Keep the data in this folder.
-        #[arg(long, value_name = "FOLDER", default_value = ".bot-companion-dev")]
-        data: PathBuf,
-        /// Keep the demo data in this PostgreSQL database instead. It must not contain anything else.
-        #[arg(long, value_name = "URL")]
-        store: Option<SecretString>,
-        /// Also register this redirect address, and allow pages from its origin. It replaces one with the same origin. Can be
-        /// repeated.
-        #[arg(long, value_name = "URL")]
-        redirect_uri: Vec<String>,
-        /// Turn rate limits off, for tests and benchmarks.
-        #[arg(long)]
-        no_limits: bool,
-        /// Print the addresses and the bot key as one line of JSON.
-        #[arg(long)]
-        json: bool,
-    },
+    Dev(dev::DevOptions),
     /// Create a commented configuration file, asking for the required values.
     ///
     /// Without a terminal, or with --yes, it doesn't ask: pass the values as options.
@@ -99,9 +79,7 @@ Examples:
         #[arg(long)]
         live: bool,
         #[command(flatten)]
-        form: output::OutputForm,
-        #[command(flatten)]
-        config: ConfigFile,
+        options: CommandOptions,
     },
     /// Print the default configuration with every option explained, or the configuration in use.
     Config {
@@ -110,9 +88,7 @@ Examples:
         #[arg(long)]
         effective: bool,
         #[command(flatten)]
-        form: output::OutputForm,
-        #[command(flatten)]
-        config: ConfigFile,
+        options: CommandOptions,
     },
     /// Exit with 0 if the service on this machine accepts requests. For a container's HEALTHCHECK.
     Healthcheck {
@@ -172,7 +148,7 @@ Examples:
   bot-companion audit --user 123456789012345678 --kind sign_in_refused")]
     Audit(audit::AuditCommand),
     /// Show what the store contains.
-    Stats(stats::StatsCommand),
+    Stats(CommandOptions),
     /// Back up everything to a file, while the service runs.
     ///
     /// The backup is a consistent snapshot, is verified after it is written, and only its owner can read it. It can be restored
@@ -197,6 +173,16 @@ Examples:
     Store(vacuum::StoreCommand),
 }
 
+// Not documentation: that would replace the commands' own.
+// The options of each command that has a result.
+#[derive(Clone, Debug, clap::Args)]
+struct CommandOptions {
+    #[command(flatten)]
+    form: OutputForm,
+    #[command(flatten)]
+    config: ConfigFile,
+}
+
 #[derive(Clone, Debug, clap::Args)]
 struct ConfigFile {
     /// The configuration file (TOML). You can also use environment variables: see `bot-companion config`.
@@ -216,15 +202,13 @@ impl ConfigFile {
 pub fn run(cli: Cli, version: Version) -> anyhow::Result<()> {
     match cli.command {
         Command::Serve { config, listen, new_database } => serve::run(&config, listen, new_database, version),
-        Command::Dev { listen, data, store, redirect_uri, no_limits, json } => {
-            dev::run(&dev::DevOptions { listen, data, store, redirect_uris: redirect_uri, no_limits, json }, version)
-        }
+        Command::Dev(options) => dev::run(&options, version),
         Command::Init(init) => init::run(init),
-        Command::Check { live, form, config } => check::run(live, form, &config),
+        Command::Check { live, options } => check::run(live, &options),
         Command::Healthcheck { listen, config } => healthcheck::run(&config, listen.as_ref()),
         Command::Completions { shell } => documents::completions(shell),
         Command::Man { words, to } => documents::man(&words, to.as_deref()),
-        Command::Config { effective, form, config } => config::run(effective, form, &config),
+        Command::Config { effective, options } => config::run(effective, &options),
         Command::Openapi => print(&crate::http::document()),
         Command::Key(key) => key::run(key),
         Command::Announce(announce) => announce::run(announce),
@@ -238,11 +222,6 @@ pub fn run(cli: Cli, version: Version) -> anyhow::Result<()> {
         Command::Restore(restore) => backup::run_restore(restore),
         Command::Store(store) => vacuum::run(store),
     }
-}
-
-/// The log line for a command that failed, in the format of `log.format`.
-pub fn fatal_line(error: &anyhow::Error) -> String {
-    log_lines::fatal(error)
 }
 
 /// Writes to standard output. It is not an error if the reader has gone.

@@ -1,5 +1,6 @@
 //! The output of commands: lines for people, or with `--json` one JSON document for programs.
 
+use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
@@ -41,6 +42,15 @@ pub(super) fn counted(count: u64, one: &str) -> String {
         Some(stem) => format!("{count} {stem}ies"),
         None => format!("{count} {one}s"),
     }
+}
+
+/// A progress bar. Only shown if standard error is a terminal.
+pub(super) fn progress(total: u64, template: &str) -> ProgressBar {
+    let bar = ProgressBar::new(total);
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
 }
 
 fn pretty(value: &Value) -> String {

@@ -6,15 +6,14 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::Subcommand;
 use domain::audit::AuditKind;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use telemetry::untrusted::Untrusted;
 use tracing::warn;
 
 use super::database::{self, Missing};
 use super::local_request::{LocalQuestion, admin_of};
-use super::output::{OutputForm, columns, counted};
-use super::{ConfigFile, print};
+use super::output::{columns, counted, progress};
+use super::{CommandOptions, print};
 use crate::accounts::{GrantReport, ResealReport};
 use crate::config::Config;
 
@@ -24,38 +23,28 @@ const ASK_LIMIT: Duration = Duration::from_secs(10);
 #[derive(Debug, Subcommand)]
 pub(super) enum Secrets {
     /// Show how many of the provider's grants are encrypted with each key, and whether they can be read.
-    Status {
-        #[command(flatten)]
-        form: OutputForm,
-        #[command(flatten)]
-        config: ConfigFile,
-    },
+    Status(CommandOptions),
     /// Re-encrypt all grants with the first key, while the service runs.
     ///
     /// First put the new key before the old one in every replica's configuration, and reload them: a replica without the new
     /// key cannot read what this writes. Then run this, and remove the old key. It refuses to run while the service on this
     /// machine encrypts with another key.
-    Reseal {
-        #[command(flatten)]
-        form: OutputForm,
-        #[command(flatten)]
-        config: ConfigFile,
-    },
+    Reseal(CommandOptions),
 }
 
 pub(super) fn run(secrets: &Secrets) -> anyhow::Result<()> {
     let said = match secrets {
-        Secrets::Status { form, config } => {
+        Secrets::Status(CommandOptions { form, config }) => {
             let report = database::reading(config, async |reading| {
                 Ok(GrantReport::of(&*reading.store, &reading.vault()?).await?)
             })?;
             form.one(&status_value(&report), || status_text(&report))
         }
-        Secrets::Reseal { form, config } => {
+        Secrets::Reseal(CommandOptions { form, config }) => {
             let (done, report) = database::with(config, Missing::Refuse, async |app| {
                 refuse_another_key(&app.config, &app.key_ids()).await?;
                 let grants = app.sources.store.grants_by_key().await?.iter().map(|(_, grants)| grants).sum();
-                let bar = progress(grants);
+                let bar = progress(grants, "resealing {bar:40} {human_pos} of {human_len} grants, {eta} left");
                 let done = app.accounts.reseal(|report| bar.set_position(report.seen)).await;
                 bar.finish_and_clear();
                 app.sources.audit.command(AuditKind::Command, "secrets reseal", None, None);
@@ -110,16 +99,6 @@ async fn loaded_keys(config: &Config) -> Option<(SocketAddr, Vec<String>)> {
     let (_, health) = LocalQuestion::at(format!("http://{admin}/health")).ask(ASK_LIMIT).await.ok()?;
     let ids = health["keys"].as_array()?.iter().filter_map(|id| id.as_str().map(ToOwned::to_owned));
     Some((admin, ids.collect()))
-}
-
-/// Only shown if standard error is a terminal.
-fn progress(grants: u64) -> ProgressBar {
-    let bar = ProgressBar::new(grants);
-    if let Ok(style) = ProgressStyle::with_template("resealing {bar:40} {human_pos} of {human_len} grants, {eta} left")
-    {
-        bar.set_style(style);
-    }
-    bar
 }
 
 pub(super) fn status_value(report: &GrantReport) -> Value {

@@ -110,8 +110,7 @@ fn place(config: &Config) -> Option<CheckLine> {
 
 /// The key file next to the database. If it is missing, startup creates it.
 fn key_file(config: &Config) -> Option<CheckLine> {
-    let database = store::local_file(&config.store.url).filter(|_| config.secrets.is_empty())?;
-    let failed = keyfile::load(&keyfile::beside(&database)).err()?;
+    let failed = keyfile::load(&config.key_file()?).err()?;
     Some(CheckLine::wrong("key file", failed.to_string()))
 }
 

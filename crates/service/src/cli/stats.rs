@@ -7,24 +7,16 @@ use store::Holdings;
 use telemetry::untrusted::Untrusted;
 
 use super::database;
-use super::output::{OutputForm, columns};
-use super::{ConfigFile, print};
+use super::output::columns;
+use super::{CommandOptions, print};
 
-#[derive(Debug, clap::Args)]
-pub(super) struct StatsCommand {
-    #[command(flatten)]
-    form: OutputForm,
-    #[command(flatten)]
-    config: ConfigFile,
-}
-
-pub(super) fn run(command: &StatsCommand) -> anyhow::Result<()> {
-    let (holdings, state, grants) = database::reading(&command.config, async |reading| {
+pub(super) fn run(options: &CommandOptions) -> anyhow::Result<()> {
+    let (holdings, state, grants) = database::reading(&options.config, async |reading| {
         let store = &reading.store;
         Ok((store.holdings().await?, store.feed_state().await?, store.grants_by_key().await?))
     })?;
     let value = value(&holdings, &state, &grants);
-    print(&command.form.one(&value, || text(&holdings, &state, &grants)))
+    print(&options.form.one(&value, || text(&holdings, &state, &grants)))
 }
 
 fn value(holdings: &Holdings, state: &FeedState, grants: &[(String, u64)]) -> Value {

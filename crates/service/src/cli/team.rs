@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use telemetry::untrusted::Untrusted;
 
 use super::database::{self, Missing};
-use super::output::{OutputForm, counted};
-use super::{ConfigFile, print};
+use super::output::counted;
+use super::{CommandOptions, ConfigFile, print};
 use crate::config::suggest;
 
 #[derive(Debug, Subcommand)]
@@ -29,9 +29,7 @@ pub(super) enum Team {
         #[arg(long)]
         dry_run: bool,
         #[command(flatten)]
-        form: OutputForm,
-        #[command(flatten)]
-        config: ConfigFile,
+        options: CommandOptions,
     },
     /// Print the team in a format that `team import` accepts.
     Export {
@@ -64,20 +62,20 @@ struct TeamFileMember {
 
 pub(super) fn run(team: Team) -> anyhow::Result<()> {
     match team {
-        Team::Import { file, dry_run, form: output, config } => {
+        Team::Import { file, dry_run, options } => {
             let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
             let (roster, notes) = read(&text, form(&file, &text)).with_context(|| file.display().to_string())?;
             let count = roster.0.len();
             let members = counted(count as u64, "member");
             if !dry_run {
                 let change = vec![Change::Team(roster)];
-                database::with(&config, Missing::Refuse, async |app| {
+                database::with(&options.config, Missing::Refuse, async |app| {
                     app.sources.store.apply(change).await?;
                     app.sources.audit.command(AuditKind::Command, "team import", None, None);
                     Ok(())
                 })?;
             }
-            print(&output.one(&json!({ "changed": !dry_run, "members": count, "notes": notes }), || {
+            print(&options.form.one(&json!({ "changed": !dry_run, "members": count, "notes": notes }), || {
                 let done = if dry_run {
                     format!("The file is fine: {members}. Nothing was changed.\n")
                 } else {
@@ -131,24 +129,24 @@ const FIELDS: [&str; 9] =
 
 /// Fields that would be ignored: in a file that a person wrote, they are typos.
 fn unknown_fields(value: &Value) -> Vec<String> {
-    let refuse = |place: String, name: &str, known: &[&'static str]| {
-        let meant = suggest(name, name, known.iter().copied());
-        let meant = meant
-            .map_or_else(|| format!("; there are {}", known.join(", ")), |name| format!("; did you mean `{name}`?"));
-        let name: String = name.chars().take(64).collect();
-        format!("{place}`{}` is not a field{meant}", Untrusted(&name))
-    };
-    let names = |value: &Value| -> Vec<String> {
-        value.as_object().into_iter().flat_map(|fields| fields.keys().cloned()).collect()
-    };
-    let unknown_of = |value: &Value, place: &str, known: &[&'static str]| -> Vec<String> {
-        let unknown = names(value).into_iter().filter(|name| !known.contains(&name.as_str()));
-        unknown.map(|name| refuse(place.to_owned(), &name, known)).collect()
-    };
     let members = value["members"].as_array().into_iter().flatten();
     let of_members =
-        (1..).zip(members).flat_map(|(number, member)| unknown_of(member, &format!("Member {number}: "), &FIELDS));
-    unknown_of(value, "", &["members"]).into_iter().chain(of_members).collect()
+        (1..).zip(members).flat_map(|(number, member)| unknown_in(member, &format!("Member {number}: "), &FIELDS));
+    unknown_in(value, "", &["members"]).into_iter().chain(of_members).collect()
+}
+
+fn unknown_in(value: &Value, place: &str, known: &[&'static str]) -> Vec<String> {
+    let names = value.as_object().into_iter().flat_map(|fields| fields.keys());
+    let unknown = names.filter(|name| !known.contains(&name.as_str()));
+    let refused = unknown.map(|name| {
+        let remedy = match suggest(name, name, known.iter().copied()) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => format!("there are {}", known.join(", ")),
+        };
+        let name: String = name.chars().take(64).collect();
+        format!("{place}`{}` is not a field; {remedy}", Untrusted(&name))
+    });
+    refused.collect()
 }
 
 fn write(roster: &Roster, form: Form) -> anyhow::Result<String> {

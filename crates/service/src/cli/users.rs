@@ -9,8 +9,8 @@ use store::BlockedUser;
 use telemetry::untrusted::Untrusted;
 
 use super::database::{self, Missing};
-use super::output::{OutputForm, counted};
-use super::{ConfigFile, person, print};
+use super::output::counted;
+use super::{CommandOptions, person, print};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Users {
@@ -22,27 +22,21 @@ pub(super) enum Users {
         #[arg(long, default_value = "", hide_default_value = true)]
         reason: String,
         #[command(flatten)]
-        form: OutputForm,
-        #[command(flatten)]
-        config: ConfigFile,
+        options: CommandOptions,
     },
     /// Allow a blocked user to sign in again.
     Unblock {
         /// The user's ID at the identity provider.
         id: Snowflake,
         #[command(flatten)]
-        form: OutputForm,
-        #[command(flatten)]
-        config: ConfigFile,
+        options: CommandOptions,
     },
     /// Show what is stored about a user.
     Show {
         /// The user's ID at the identity provider.
         id: Snowflake,
         #[command(flatten)]
-        form: OutputForm,
-        #[command(flatten)]
-        config: ConfigFile,
+        options: CommandOptions,
     },
     /// Forget a user: end their sessions, revoke their grant, and remove their name and ID.
     ///
@@ -55,43 +49,37 @@ pub(super) enum Users {
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
-        form: OutputForm,
-        #[command(flatten)]
-        config: ConfigFile,
+        options: CommandOptions,
     },
     /// List the blocked users, most recent first.
-    Blocked {
-        #[command(flatten)]
-        form: OutputForm,
-        #[command(flatten)]
-        config: ConfigFile,
-    },
+    Blocked(CommandOptions),
 }
 
 pub(super) fn run(users: &Users) -> anyhow::Result<()> {
     let said = match users {
-        Users::Block { id, reason, form, config } => database::with(config, Missing::Refuse, async |app| {
+        Users::Block { id, reason, options } => database::with(&options.config, Missing::Refuse, async |app| {
             let since = app.sources.clock.now();
             let ended = app.accounts.block(*id, reason.clone()).await?;
             app.sources.audit.command(AuditKind::Blocked, "users block", Some(id.to_string()), None);
             let value = json!({ "user": id, "since": since.iso8601(), "reason": reason, "sessions_ended": ended });
-            Ok(form.one(&value, || format!("User {id} is blocked; {} ended.\n", counted(ended as u64, "session"))))
+            let sessions = counted(ended as u64, "session");
+            Ok(options.form.one(&value, || format!("User {id} is blocked; {sessions} ended.\n")))
         }),
-        Users::Unblock { id, form, config } => database::with(config, Missing::Refuse, async |app| {
+        Users::Unblock { id, options } => database::with(&options.config, Missing::Refuse, async |app| {
             let unblocked = app.sources.store.unblock(*id).await?;
             if unblocked {
                 app.sources.audit.command(AuditKind::Unblocked, "users unblock", Some(id.to_string()), None);
             }
             let text = if unblocked { "may sign in again" } else { "was not blocked" };
-            Ok(form.one(&json!({ "user": id, "unblocked": unblocked }), || format!("User {id} {text}.\n")))
+            Ok(options.form.one(&json!({ "user": id, "unblocked": unblocked }), || format!("User {id} {text}.\n")))
         }),
-        Users::Show { id, form, config } => {
-            database::reading(config, async |reading| person::show(reading, *id, *form).await)
+        Users::Show { id, options } => {
+            database::reading(&options.config, async |reading| person::show(reading, *id, options.form).await)
         }
-        Users::Forget { id, yes, form, config } => {
-            database::with(config, Missing::Refuse, async |app| person::forget(app, *id, *yes, *form).await)
-        }
-        Users::Blocked { form, config } => {
+        Users::Forget { id, yes, options } => database::with(&options.config, Missing::Refuse, async |app| {
+            person::forget(app, *id, *yes, options.form).await
+        }),
+        Users::Blocked(CommandOptions { form, config }) => {
             let blocked = database::reading(config, async |reading| Ok(reading.store.blocked().await?))?;
             let value = |entry: &BlockedUser| json!({ "user": entry.user.to_string(), "since": entry.since.iso8601(), "reason": entry.reason });
             let cells = |entry: &BlockedUser| {

@@ -7,8 +7,7 @@ use serde_json::json;
 use store::{self, StoreError, VacuumNeeds};
 
 use super::database::{self, Missing};
-use super::output::OutputForm;
-use super::{ConfigFile, print, runtime};
+use super::{CommandOptions, print, runtime};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum StoreCommand {
@@ -16,12 +15,7 @@ pub(super) enum StoreCommand {
     ///
     /// A running service's writes have to wait and may fail, so stop it before you vacuum a large file. Needs twice the file's
     /// size in free disk space.
-    Vacuum {
-        #[command(flatten)]
-        form: OutputForm,
-        #[command(flatten)]
-        config: ConfigFile,
-    },
+    Vacuum(CommandOptions),
 }
 
 /// A larger file would make a running service refuse writes, which only wait a short time for the vacuum.
@@ -61,8 +55,9 @@ pub(super) async fn after_forgetting(url: &SecretString) -> Option<String> {
     }
 }
 
-pub(super) fn run(StoreCommand::Vacuum { form, config }: StoreCommand) -> anyhow::Result<()> {
-    let config = database::prepare(&config, Missing::Refuse)?;
+pub(super) fn run(StoreCommand::Vacuum(options): StoreCommand) -> anyhow::Result<()> {
+    let form = options.form;
+    let config = database::prepare(&options.config, Missing::Refuse)?;
     let url = &config.store.url;
     runtime()?.block_on(async {
         let Some(needs) = store::vacuum_needs(url).await? else {

@@ -7,8 +7,10 @@ mod secret_sources;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::{Range, RangeInclusive};
+use std::path::PathBuf;
 use std::time::Duration;
 
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::load::{ConfigError, Layer};
@@ -27,7 +29,6 @@ pub(super) struct Layers {
     given: BTreeMap<String, Vec<GivenValue>>,
     problems: Vec<ConfigProblem>,
     count: usize,
-    secret_files: Vec<SecretFile>,
 }
 
 struct GivenValue {
@@ -39,7 +40,7 @@ struct GivenValue {
 enum RawValue {
     Text(String),
     Number(Option<u64>, Shown),
-    List(Vec<(Self, SourceLocation)>),
+    List(Vec<GivenValue>),
     Other(Shown),
     /// From the environment, where numbers and lists are text too.
     Plain(String),
@@ -48,12 +49,14 @@ enum RawValue {
 /// A value as it is written in the file.
 type Shown = String;
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct SourceLocation {
     /// The order in which problems are reported.
     order: (usize, usize),
     /// Empty for a default, which nobody has to look up.
     text: String,
+    /// The file that it was read from, if any.
+    file: Option<PathBuf>,
 }
 
 struct ConfigProblem {
@@ -97,13 +100,14 @@ impl Layers {
         let location = |span: Range<usize>| {
             let (line, _) = position(&layer.text, span.start);
             let text = if defaults { String::new() } else { format!("{}:{line}", layer.name) };
-            SourceLocation { order: (order, line), text }
+            SourceLocation { order: (order, line), text, file: layer.file.clone() }
         };
         let (table, errors) = DeTable::parse_recoverable(&layer.text);
         for error in &errors {
             let (line, column) = position(&layer.text, error.span().unwrap_or_default().start);
             let text = format!("{}:{line}:{column}", layer.name);
-            self.problem(None, SourceLocation { order: (order, line), text }, error.message().replace('\n', ", "));
+            let location = SourceLocation { order: (order, line), text, file: None };
+            self.problem(None, location, error.message().replace('\n', ", "));
         }
         if !errors.is_empty() {
             return;
@@ -117,8 +121,7 @@ impl Layers {
                     for (name, value) in entries {
                         let key = format!("{}.{}", section.get_ref(), name.get_ref());
                         if defaults || self.given.contains_key(&key) {
-                            let value = RawValue::from_toml(value.get_ref(), value.span(), &layer.text, &location);
-                            self.note_secret(&key, &value, layer.file.as_deref());
+                            let value = RawValue::from_toml(value, &layer.text, &location);
                             let given = GivenValue { value, location: location(name.span()) };
                             self.given.entry(key).or_default().push(given);
                         } else {
@@ -140,13 +143,10 @@ impl Layers {
 
     fn unknown(&mut self, name: &str, location: SourceLocation) {
         let sections = self.given.keys().filter_map(|key| key.split_once('.').map(|(section, _)| section));
+        let sections = sections.filter(|_| !name.contains('.'));
         let candidates = self.given.keys().map(String::as_str).filter(|key| self.is_documented(key));
         let tail = format!(".{}", name.rsplit('.').next().unwrap_or(name));
-        let similar = if name.contains('.') {
-            suggest(name, &tail, candidates)
-        } else {
-            suggest(name, &tail, sections.chain(candidates))
-        };
+        let similar = suggest(name, &tail, sections.chain(candidates));
         let similar = similar.map(|similar| format!("; did you mean {similar}?")).unwrap_or_default();
         let text = format!("{} is not an option{similar}", shorten(&name.escape_debug().to_string()));
         self.problem(None, location, text);
@@ -159,8 +159,7 @@ impl Layers {
     /// Reports that an option conflicts with another one.
     pub(super) fn conflict(&mut self, key: &'static str, text: impl Into<String>) {
         let last = self.given.get(key).and_then(|given| given.last());
-        let location =
-            last.map_or(SourceLocation { order: (0, 0), text: String::new() }, |given| given.location.clone());
+        let location = last.map(|given| given.location.clone()).unwrap_or_default();
         self.problem(Some(key), location, text.into());
     }
 
@@ -192,7 +191,7 @@ impl Layers {
 
     /// The text of an option, parsed by `parse`. A layer with an invalid value is reported and skipped.
     pub(super) fn text<T>(&mut self, key: &'static str, parse: impl Fn(&str) -> Result<T, Advice>) -> Option<T> {
-        self.each(key, |value, location| one(value, &parse).map_err(|wrong| vec![(location.clone(), wrong)]))
+        self.each(key, |given| one(given, &parse).map_err(|wrong| vec![wrong]))
     }
 
     /// The duration of an option. The advice shows its default as an example.
@@ -206,54 +205,47 @@ impl Layers {
 
     pub(super) fn number<T: TryFrom<u64>>(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Option<T> {
         let advice = format!("write a whole number from {} to {}", range.start(), range.end());
-        self.each(key, |value, location| {
-            let number = match value {
+        self.each(key, |given| {
+            let number = match &given.value {
                 RawValue::Number(number, _) => *number,
                 RawValue::Plain(text) => text.trim().parse().ok(),
                 _ => None,
             };
             let number = number.filter(|number| range.contains(number)).and_then(|number| T::try_from(number).ok());
-            number.ok_or_else(|| vec![(location.clone(), (value.show(), advice.clone()))])
+            number.ok_or_else(|| vec![given.wrong(&advice)])
         })
     }
 
     pub(super) fn switch(&mut self, key: &'static str) -> Option<bool> {
-        self.each(key, |value, location| match value {
-            RawValue::Other(text) | RawValue::Plain(text) if text == "true" => Ok(true),
-            RawValue::Other(text) | RawValue::Plain(text) if text == "false" => Ok(false),
-            _ => Err(vec![(location.clone(), (value.show(), "write true or false".into()))]),
+        self.each(key, |given| {
+            let switch = match &given.value {
+                RawValue::Other(text) | RawValue::Plain(text) => text.parse().ok(),
+                _ => None,
+            };
+            switch.ok_or_else(|| vec![given.wrong("write true or false")])
         })
     }
 
     /// The list of an option, with each element parsed by `parse`. A single text is a list of one, an empty text an empty list.
     pub(super) fn list<T>(&mut self, key: &'static str, parse: impl Fn(&str) -> Result<T, Advice>) -> Option<Vec<T>> {
-        self.each(key, |value, location| {
-            let items: Vec<Result<T, Wrong>> = match value {
-                RawValue::List(items) => {
-                    let read = items.iter().map(|(item, location)| (one(item, &parse), location));
-                    return collect(read);
-                }
-                RawValue::Plain(text) => {
-                    let items = text.split([',', '\n']).map(str::trim).filter(|item| !item.is_empty());
-                    items.map(|item| parse(item).map_err(|advice| (format!("{item:?}"), advice))).collect()
-                }
-                RawValue::Text(text) if text.is_empty() => Vec::new(),
-                single => vec![one(single, &parse)],
-            };
-            collect(items.into_iter().map(|item| (item, location)))
+        self.each(key, |given| match &given.value {
+            RawValue::List(items) => collect(items.iter().map(|item| one(item, &parse))),
+            RawValue::Plain(text) => {
+                let items = text.split([',', '\n']).map(str::trim).filter(|item| !item.is_empty());
+                let wrong = |item, advice| (given.location.clone(), format!("{item:?}"), advice);
+                collect(items.map(|item| parse(item).map_err(|advice| wrong(item, advice))))
+            }
+            RawValue::Text(text) if text.is_empty() => Ok(Vec::new()),
+            _ => collect(std::iter::once(one(given, &parse))),
         })
     }
 
     /// Parses the value from every layer, so that a mistake is found even if a later layer hides it.
-    fn each<T>(
-        &mut self,
-        key: &'static str,
-        read: impl Fn(&RawValue, &SourceLocation) -> Result<T, Vec<(SourceLocation, Wrong)>>,
-    ) -> Option<T> {
+    fn each<T>(&mut self, key: &'static str, read: impl Fn(&GivenValue) -> Result<T, Vec<Wrong>>) -> Option<T> {
         let mut result = None;
         let mut wrong = Vec::new();
         for given in self.given.get(key).into_iter().flatten() {
-            match read(&given.value, &given.location) {
+            match read(given) {
                 Ok(value) => result = Some(value),
                 Err(found) => wrong.extend(found),
             }
@@ -261,7 +253,7 @@ impl Layers {
         if result.is_none() && wrong.is_empty() {
             self.conflict(key, format!("{key} has no default"));
         }
-        for (location, (shown, advice)) in wrong {
+        for (location, shown, advice) in wrong {
             let hidden = SECRETS.contains(&key) || shown.contains('@');
             let shown = if hidden { String::new() } else { format!(" = {}", shorten(&shown)) };
             self.problem(Some(key), location, format!("{key}{shown}: {advice}"));
@@ -270,11 +262,17 @@ impl Layers {
     }
 }
 
-/// The value as written, and what to write instead.
-type Wrong = (Shown, Advice);
+/// Where a wrong value is, how it is written, and what to write instead.
+type Wrong = (SourceLocation, Shown, Advice);
 
-fn one<T>(value: &RawValue, parse: &impl Fn(&str) -> Result<T, Advice>) -> Result<T, Wrong> {
-    let parsed = match value {
+impl GivenValue {
+    fn wrong(&self, advice: &str) -> Wrong {
+        (self.location.clone(), self.value.show(), advice.to_owned())
+    }
+}
+
+fn one<T>(given: &GivenValue, parse: &impl Fn(&str) -> Result<T, Advice>) -> Result<T, Wrong> {
+    let parsed = match &given.value {
         RawValue::Text(text) | RawValue::Plain(text) => parse(text),
         RawValue::List(_) => Err("write one value, not a list".into()),
         // Its own advice says more than the general one, if the value would be wrong in quotes too.
@@ -282,39 +280,31 @@ fn one<T>(value: &RawValue, parse: &impl Fn(&str) -> Result<T, Advice>) -> Resul
             parse(shown).and_then(|_| Err("put the value in quotes".into()))
         }
     };
-    parsed.map_err(|advice| (value.show(), advice))
+    parsed.map_err(|advice| given.wrong(&advice))
 }
 
-fn collect<'a, T>(
-    items: impl Iterator<Item = (Result<T, Wrong>, &'a SourceLocation)>,
-) -> Result<Vec<T>, Vec<(SourceLocation, Wrong)>> {
-    let mut values = Vec::new();
-    let mut wrong = Vec::new();
-    for (item, location) in items {
-        match item {
-            Ok(value) => values.push(value),
-            Err(found) => wrong.push((location.clone(), found)),
-        }
+/// All values, or everything that is wrong with them.
+fn collect<T>(items: impl Iterator<Item = Result<T, Wrong>>) -> Result<Vec<T>, Vec<Wrong>> {
+    let (values, wrong): (Vec<_>, Vec<_>) = items.partition(Result::is_ok);
+    if wrong.is_empty() {
+        Ok(values.into_iter().flatten().collect())
+    } else {
+        Err(wrong.into_iter().filter_map(Result::err).collect())
     }
-    if wrong.is_empty() { Ok(values) } else { Err(wrong) }
 }
 
 impl RawValue {
-    fn from_toml(
-        value: &DeValue<'_>,
-        span: Range<usize>,
-        text: &str,
-        location: &impl Fn(Range<usize>) -> SourceLocation,
-    ) -> Self {
-        let shown = || text.get(span.clone()).unwrap_or_default().to_owned();
-        match value {
+    fn from_toml(value: &Spanned<DeValue<'_>>, text: &str, location: &impl Fn(Range<usize>) -> SourceLocation) -> Self {
+        let shown = || text.get(value.span()).unwrap_or_default().to_owned();
+        match value.get_ref() {
             DeValue::String(text) => Self::Text(text.clone().into_owned()),
             DeValue::Integer(number) => {
                 Self::Number(u64::from_str_radix(number.as_str(), number.radix()).ok(), shown())
             }
             DeValue::Array(items) => {
-                let item = |item: &toml::Spanned<DeValue<'_>>| {
-                    (Self::from_toml(item.get_ref(), item.span(), text, location), location(item.span()))
+                let item = |item: &Spanned<DeValue<'_>>| GivenValue {
+                    value: Self::from_toml(item, text, location),
+                    location: location(item.span()),
                 };
                 Self::List(items.iter().map(item).collect())
             }
@@ -327,7 +317,7 @@ impl RawValue {
             Self::Text(text) | Self::Plain(text) => format!("{text:?}"),
             Self::Number(_, shown) | Self::Other(shown) => shown.escape_debug().to_string(),
             Self::List(items) => {
-                let items: Vec<_> = items.iter().map(|(item, _)| item.show()).collect();
+                let items: Vec<_> = items.iter().map(|item| item.value.show()).collect();
                 format!("[{}]", items.join(", "))
             }
         }

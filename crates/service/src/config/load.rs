@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use domain::{SessionLimits, retention};
+use store::StoreOptions;
 
 use super::layers::Layers;
 use super::{
     AdminConfig, AuditConfig, Config, DEFAULTS, EffectiveValue, FeedConfig, GuildsConfig, HttpConfig, IdpConfig,
-    LimitsConfig, LogConfig, OtelConfig, SiteConfig, SocketAccess, StoreConfig, TlsConfig, UNDOCUMENTED, checks,
-    log_filter, site_value,
+    LimitsConfig, LogConfig, OtelConfig, SiteConfig, SocketAccess, TlsConfig, UNDOCUMENTED, checks, log_filter,
+    site_value,
 };
 use super::{listen, value};
 
@@ -71,49 +72,36 @@ impl ConfigError {
 
 impl Config {
     /// The defaults, then the file, then the environment (`std::env::vars_os()`). Later ones override earlier ones.
-    pub fn load<K, V>(file: Option<&Path>, environment: impl IntoIterator<Item = (K, V)>) -> Result<Self, ConfigError>
-    where
-        K: Into<OsString>,
-        V: Into<OsString>,
-    {
+    pub fn load(
+        file: Option<&Path>,
+        environment: impl IntoIterator<Item = (impl Into<OsString>, impl Into<OsString>)>,
+    ) -> Result<Self, ConfigError> {
         Self::load_over(&[], file, environment)
     }
 
     /// Like [`Config::load`], with layers between the defaults and the file.
-    pub fn load_over<K, V>(
+    pub fn load_over(
         layers: &[Layer],
         file: Option<&Path>,
-        environment: impl IntoIterator<Item = (K, V)>,
-    ) -> Result<Self, ConfigError>
-    where
-        K: Into<OsString>,
-        V: Into<OsString>,
-    {
+        environment: impl IntoIterator<Item = (impl Into<OsString>, impl Into<OsString>)>,
+    ) -> Result<Self, ConfigError> {
         read(layers, file, environment).map(|(config, _)| config)
     }
 
     /// Every option with its value and source, for a configuration that can be loaded. Secrets are hidden.
-    pub fn effective<K, V>(
+    pub fn effective(
         file: Option<&Path>,
-        environment: impl IntoIterator<Item = (K, V)>,
-    ) -> Result<Vec<EffectiveValue>, ConfigError>
-    where
-        K: Into<OsString>,
-        V: Into<OsString>,
-    {
+        environment: impl IntoIterator<Item = (impl Into<OsString>, impl Into<OsString>)>,
+    ) -> Result<Vec<EffectiveValue>, ConfigError> {
         read(&[], file, environment).map(|(_, layers)| layers.effective())
     }
 }
 
-fn read<K, V>(
+fn read(
     layers: &[Layer],
     file: Option<&Path>,
-    environment: impl IntoIterator<Item = (K, V)>,
-) -> Result<(Config, Layers), ConfigError>
-where
-    K: Into<OsString>,
-    V: Into<OsString>,
-{
+    environment: impl IntoIterator<Item = (impl Into<OsString>, impl Into<OsString>)>,
+) -> Result<(Config, Layers), ConfigError> {
     let file = file.map(Layer::read).transpose()?;
     let mut written =
         Layers::new(&Layer::new("default.toml", DEFAULTS), &Layer::new("undocumented.toml", UNDOCUMENTED));
@@ -134,15 +122,15 @@ where
 /// Parses every option. `None` only if the defaults are broken; problems in other layers are added to `layers`.
 fn build(layers: &mut Layers) -> Option<Config> {
     let s = layers;
-    let cert = s.text("tls.cert", value::path)?;
-    let key = s.text("tls.key", value::path)?;
+    let cert = s.text("tls.cert", value::optional(value::path))?;
+    let key = s.text("tls.key", value::optional(value::path))?;
     checks::tls_pair(cert.is_some(), key.is_some(), s);
     Some(Config {
         http: HttpConfig {
             listen: s.text("http.listen", str::parse)?,
             socket_access: SocketAccess {
                 mode: s.text("http.listen_mode", listen::mode)?,
-                group: Some(s.text("http.listen_group", value::line)?).filter(|group| !group.is_empty()),
+                group: s.text("http.listen_group", value::optional(value::line))?,
             },
             base_path: s.text("http.base_path", value::base_path)?,
             allowed_origins: value::distinct(s.list("http.allowed_origins", value::origin)?),
@@ -151,7 +139,7 @@ fn build(layers: &mut Layers) -> Option<Config> {
             loopback_names_only: false,
         },
         tls: cert.zip(key).map(|(cert, key)| TlsConfig { cert, key }),
-        store: StoreConfig {
+        store: StoreOptions {
             url: s.text("store.url", value::store_url)?,
             wait: s.duration("store.wait", TEN_MS..=MINUTE)?,
             connections: s.number("store.connections", 2..=1_000)?,
@@ -189,7 +177,7 @@ fn build(layers: &mut Layers) -> Option<Config> {
             refused_sign_ins_per_minute: s.number("limits.refused_sign_ins_per_minute", 0..=MILLION)?,
             sign_ins_per_user: s.number("limits.sign_ins_per_user", 0..=MILLION)?,
             concurrent_exchanges: 256,
-            concurrent_exchanges_per_address: 8,
+            concurrent_exchanges_per_address: s.number("limits.concurrent_exchanges_per_address", 0..=MILLION)?,
             requests_per_second: s.number("limits.requests_per_second", 0..=MILLION)?,
             requests_burst: s.number("limits.requests_burst", 1..=MILLION)?,
             exempt: s.list("limits.exempt", value::network)?,
@@ -225,7 +213,7 @@ fn build(layers: &mut Layers) -> Option<Config> {
         admin: AdminConfig { listen: s.text("admin.listen", value::listen_or_off)?, is_set: s.is_set("admin.listen") },
         site: site(s)?,
         otel: OtelConfig {
-            endpoint: s.text("otel.endpoint", value::collector_url)?,
+            endpoint: s.text("otel.endpoint", value::optional(value::collector_url))?,
             sample_percent: s.number("otel.sample_percent", 0..=100)?,
         },
         secret_files: s.secret_files(),
@@ -236,17 +224,17 @@ fn build(layers: &mut Layers) -> Option<Config> {
 fn site(s: &mut Layers) -> Option<SiteConfig> {
     Some(SiteConfig {
         enabled: s.switch("site.enabled")?,
-        url: s.text("site.url", site_value::site_url)?,
+        url: s.text("site.url", value::optional(site_value::site_url))?,
         name: s.text("site.name", site_value::site_name)?,
         tagline: s.text("site.tagline", value::line)?,
-        icon: s.text("site.icon", value::path)?,
-        preview: s.text("site.preview", value::path)?,
-        accent: s.text("site.accent", site_value::site_accent)?,
-        style: s.text("site.style", value::path)?,
-        features: s.text("site.features", value::path)?,
+        icon: s.text("site.icon", value::optional(value::path))?,
+        preview: s.text("site.preview", value::optional(value::path))?,
+        accent: s.text("site.accent", value::optional(site_value::site_accent))?,
+        style: s.text("site.style", value::optional(value::path))?,
+        features: s.text("site.features", value::optional(value::path))?,
         hide: s.list("site.hide", site_value::site_part)?,
-        manage_url: s.text("site.manage_url", site_value::site_manage_url)?,
-        invite_url: s.text("site.invite_url", site_value::site_invite_url)?,
+        manage_url: s.text("site.manage_url", value::optional(site_value::site_manage_url))?,
+        invite_url: s.text("site.invite_url", value::optional(site_value::site_invite_url))?,
         links: s.list("site.links", site_value::site_link)?,
     })
 }

@@ -27,6 +27,7 @@ pub use load::{ConfigError, Layer};
 pub use reloadable::{ConfigChanges, CurrentConfig, ReloadableConfig};
 use runtime::Network;
 use secrecy::SecretString;
+use store::StoreOptions;
 pub(crate) use suggest::suggest;
 pub(crate) use value::{any_duration, origin_of};
 
@@ -44,7 +45,7 @@ pub struct Config {
     /// `[tls]`: both files, or neither for plain HTTP.
     pub tls: Option<TlsConfig>,
     /// `[store]`
-    pub store: StoreConfig,
+    pub store: StoreOptions,
     /// `[idp]`
     pub idp: IdpConfig,
     /// `[secrets]`: every key decrypts, the first one encrypts.
@@ -107,19 +108,6 @@ pub struct TlsConfig {
     pub cert: PathBuf,
     /// `tls.key`: PEM.
     pub key: PathBuf,
-}
-
-/// The database.
-#[derive(Clone, Debug)]
-pub struct StoreConfig {
-    /// `store.url`: `sqlite:PATH` or `postgres://…`
-    pub url: SecretString,
-    /// `store.wait`: how long a read or write may wait for its turn.
-    pub wait: Duration,
-    /// `store.connections`: how many connections to PostgreSQL there may be.
-    pub connections: usize,
-    /// `store.start_wait`: how long startup keeps trying to open the store.
-    pub start_wait: Duration,
 }
 
 /// The identity provider.
@@ -202,7 +190,7 @@ pub struct LimitsConfig {
     pub sign_ins_per_user: u32,
     /// Codes being exchanged at the same time, in total. Not an option.
     pub concurrent_exchanges: usize,
-    /// Codes being exchanged at the same time for one client address; 0 means no limit. Not an option.
+    /// `limits.concurrent_exchanges_per_address`: codes being exchanged at the same time for one client address; 0 means no limit.
     pub concurrent_exchanges_per_address: usize,
     /// `limits.requests_per_second`, per client address.
     pub requests_per_second: u32,

@@ -5,16 +5,13 @@ use super::{SiteLink, SitePart};
 
 const LONGEST_NAME: usize = 100;
 
-/// The public address of the service, without a trailing slash; `None` if the text is empty.
-pub(super) fn site_url(text: &str) -> Result<Option<String>, Advice> {
-    if text.is_empty() {
-        return Ok(None);
-    }
+/// The public address of the service, without a trailing slash.
+pub(super) fn site_url(text: &str) -> Result<String, Advice> {
     let address = page_url(text).map_err(|_| "write the service's public address, like \"https://bot.example\"")?;
     if address.contains(['?', '#']) {
         return Err("write the address without a query".into());
     }
-    Ok(Some(address.trim_end_matches('/').to_owned()))
+    Ok(address.trim_end_matches('/').to_owned())
 }
 
 /// A name that fits a heading.
@@ -27,21 +24,17 @@ pub(super) fn site_name(text: &str) -> Result<String, Advice> {
     }
 }
 
-/// The address where people add the bot to a server; `None` if the text is empty.
-pub(super) fn site_invite_url(text: &str) -> Result<Option<String>, Advice> {
-    if text.is_empty() {
-        return Ok(None);
-    }
+/// The address where people add the bot to a server.
+pub(super) fn site_invite_url(text: &str) -> Result<String, Advice> {
     page_url(&text.replace("{client_id}", "1"))?;
-    Ok(Some(text.to_owned()))
+    Ok(text.to_owned())
 }
 
-/// A colour like `#4250c9`; `None` if the text is empty.
-pub(super) fn site_accent(text: &str) -> Result<Option<String>, Advice> {
+/// A colour like `#4250c9`.
+pub(super) fn site_accent(text: &str) -> Result<String, Advice> {
     let is_colour = |digits: &str| digits.len() == 6 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     match text.strip_prefix('#') {
-        None if text.is_empty() => Ok(None),
-        Some(digits) if is_colour(digits) => Ok(Some(text.to_ascii_lowercase())),
+        Some(digits) if is_colour(digits) => Ok(text.to_ascii_lowercase()),
         _ => Err("write a colour as \"#\" and six hexadecimal digits: \"#4250c9\"".into()),
     }
 }
@@ -52,16 +45,13 @@ pub(super) fn site_part(text: &str) -> Result<SitePart, Advice> {
     found.ok_or_else(|| format!("write one of {}", SitePart::ALL.map(|(name, _)| format!("\"{name}\"")).join(", ")))
 }
 
-/// The address where people manage a server; `None` if the text is empty.
-pub(super) fn site_manage_url(text: &str) -> Result<Option<String>, Advice> {
-    if text.is_empty() {
-        return Ok(None);
-    }
+/// The address where people manage a server.
+pub(super) fn site_manage_url(text: &str) -> Result<String, Advice> {
     if !text.contains("{guild}") {
         return Err("write an address that contains \"{guild}\" for the server's ID".into());
     }
     page_url(&text.replace("{guild}", "1"))?;
-    Ok(Some(text.to_owned()))
+    Ok(text.to_owned())
 }
 
 /// A label, `|` and an address.
@@ -78,27 +68,23 @@ mod tests {
 
     #[test]
     fn addresses_are_https_or_on_this_machine() {
-        assert_eq!(site_url(""), Ok(None));
-        assert_eq!(site_url("https://bot.example/"), Ok(Some("https://bot.example".to_owned())));
-        assert_eq!(site_url("http://127.0.0.1:8080/api"), Ok(Some("http://127.0.0.1:8080/api".to_owned())));
+        assert_eq!(site_url("https://bot.example/").as_deref(), Ok("https://bot.example"));
+        assert_eq!(site_url("http://127.0.0.1:8080/api").as_deref(), Ok("http://127.0.0.1:8080/api"));
         for wrong in ["bot.example", "http://bot.example", "https://bot.example/?a", "javascript:alert(1)"] {
             assert!(site_url(wrong).is_err(), "{wrong}");
         }
-        assert_eq!(site_invite_url(""), Ok(None));
         assert!(site_invite_url("https://provider.example/add?client_id={client_id}").is_ok());
         assert!(site_invite_url("javascript:alert(1)").is_err());
     }
 
     #[test]
     fn a_colour_a_part_and_a_management_page_are_checked() {
-        assert_eq!(site_accent(""), Ok(None));
-        assert_eq!(site_accent("#4250C9"), Ok(Some("#4250c9".to_owned())));
+        assert_eq!(site_accent("#4250C9").as_deref(), Ok("#4250c9"));
         for wrong in ["red", "#fff", "4250c9", "#4250c", "#4250c99", "#+1+1+1", "#4250c9;}", "#42é0c"] {
             assert!(site_accent(wrong).is_err(), "{wrong}");
         }
         assert_eq!(site_part("team"), Ok(SitePart::Team));
         assert!(site_part("Team").unwrap_err().contains("\"numbers\", \"reviews\""));
-        assert_eq!(site_manage_url(""), Ok(None));
         assert!(site_manage_url("https://bot.example/servers/{guild}").is_ok());
         for wrong in ["https://bot.example/servers", "javascript:alert({guild})", "/servers/{guild}"] {
             assert!(site_manage_url(wrong).is_err(), "{wrong}");

@@ -24,6 +24,11 @@ pub(super) fn listen_or_off(text: &str) -> Result<Option<SocketAddr>, Advice> {
     text.parse().map(Some).map_err(|_| advice.into())
 }
 
+/// A value that `parse` reads, or `None` if the text is empty.
+pub(super) fn optional<T>(parse: impl Fn(&str) -> Result<T, Advice>) -> impl Fn(&str) -> Result<Option<T>, Advice> {
+    move |text| if text.is_empty() { Ok(None) } else { parse(text).map(Some) }
+}
+
 /// A single line of text; may be empty.
 pub(super) fn line(text: &str) -> Result<String, Advice> {
     if text.chars().any(char::is_control) {
@@ -32,9 +37,8 @@ pub(super) fn line(text: &str) -> Result<String, Advice> {
     Ok(text.to_owned())
 }
 
-/// A path, or `None` if the text is empty.
-pub(super) fn path(text: &str) -> Result<Option<PathBuf>, Advice> {
-    Ok(Some(line(text)?).filter(|text| !text.is_empty()).map(PathBuf::from))
+pub(super) fn path(text: &str) -> Result<PathBuf, Advice> {
+    Ok(line(text)?.into())
 }
 
 pub(super) fn secret(text: &str) -> Result<SecretString, Advice> {
@@ -159,32 +163,21 @@ pub(super) fn header_name(text: &str) -> Result<String, Advice> {
 
 /// The provider's API, without a trailing slash.
 pub(super) fn base_url(text: &str) -> Result<String, Advice> {
-    let url = web_url(text)
-        .filter(|url| url.query().is_none())
-        .ok_or("write an address like \"https://discord.com/api/v10\"")?;
-    if url.scheme() == "http" && !is_loopback(&url) {
-        return Err("use https: over http, tokens would be sent in the clear".into());
-    }
+    let url = url_without_query(text, "write an address like \"https://discord.com/api/v10\"")?;
+    refuse_http(&url, "over http, tokens would be sent in the clear")?;
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
-/// The address of a collector, without a trailing slash; empty for none.
-pub(super) fn collector_url(text: &str) -> Result<Option<String>, Advice> {
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let url = web_url(text).filter(|url| url.query().is_none());
-    let url =
-        url.ok_or("write the address of a collector that accepts OTLP over HTTP, like \"http://127.0.0.1:4318\"")?;
-    Ok(Some(url.as_str().trim_end_matches('/').to_owned()))
+/// The address of a collector, without a trailing slash.
+pub(super) fn collector_url(text: &str) -> Result<String, Advice> {
+    let advice = "write the address of a collector that accepts OTLP over HTTP, like \"http://127.0.0.1:4318\"";
+    Ok(url_without_query(text, advice)?.as_str().trim_end_matches('/').to_owned())
 }
 
 /// A page that browsers are sent to, exactly as written.
 pub(super) fn page_url(text: &str) -> Result<String, Advice> {
     let url = web_url(text).ok_or("write the full address, like \"https://discord.com/oauth2/authorize\"")?;
-    if url.scheme() == "http" && !is_loopback(&url) {
-        return Err("use https: over http, anyone on the network could change the page".into());
-    }
+    refuse_http(&url, "over http, anyone on the network could change the page")?;
     Ok(text.to_owned())
 }
 
@@ -200,11 +193,8 @@ pub(super) fn invite_url(text: &str) -> Result<String, Advice> {
 
 /// The address under which images are served, without a trailing slash.
 pub(super) fn cdn_url(text: &str) -> Result<String, Advice> {
-    let url = web_url(text).filter(|url| url.query().is_none());
-    let url = url.ok_or("write the full address, like \"https://cdn.discordapp.com\"")?;
-    if url.scheme() == "http" && !is_loopback(&url) {
-        return Err("use https: a page over https does not show images over http".into());
-    }
+    let url = url_without_query(text, "write the full address, like \"https://cdn.discordapp.com\"")?;
+    refuse_http(&url, "a page over https does not show images over http")?;
     Ok(text.trim_end_matches('/').to_owned())
 }
 
@@ -231,10 +221,16 @@ fn web_url(text: &str) -> Option<Url> {
     (whole && bare && ["http", "https"].contains(&url.scheme())).then_some(url)
 }
 
-fn is_loopback(url: &Url) -> bool {
+fn url_without_query(text: &str, advice: &str) -> Result<Url, Advice> {
+    web_url(text).filter(|url| url.query().is_none()).ok_or_else(|| advice.to_owned())
+}
+
+/// Only on this machine may an address be http.
+fn refuse_http(url: &Url, reason: &str) -> Result<(), Advice> {
     let host = url.host_str().unwrap_or_default();
     let address: Option<IpAddr> = host.trim_start_matches('[').trim_end_matches(']').parse().ok();
-    host == "localhost" || address.is_some_and(|address| address.to_canonical().is_loopback())
+    let is_loopback = host == "localhost" || address.is_some_and(|address| address.to_canonical().is_loopback());
+    if is_loopback || url.scheme() != "http" { Ok(()) } else { Err(format!("use https: {reason}")) }
 }
 
 /// The values in order, without duplicates.

@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -20,7 +19,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderValue, Method};
 use runtime::random::secret_bytes;
 use secrecy::{ExposeSecret, SecretString};
-use store::{BotKey, Committed, Store};
+use store::{BotKey, Committed};
 use tokio::sync::Mutex;
 use tracing::{info, warn};
 
@@ -74,24 +73,13 @@ async fn add_key(app: &App, key: &SecretString) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Ends the records of a process: the first report, without shards, removes those of its former shards; the second makes it look silent.
-async fn leave_shards(store: &dyn Store, instance: &InstanceId, started_at: Time, now: Time) -> store::Result<()> {
-    for reported in [now, now.before(LONG_SILENT)] {
-        let last = Heartbeat {
-            instance: instance.clone(),
-            started_at,
-            memory: 0,
-            shard_count: 0,
-            shards: Vec::new(),
-            leaving: false,
-        };
-        store.record_heartbeat(last, reported).await?;
-    }
-    Ok(())
+/// A heartbeat that says nothing about the shards.
+fn heartbeat(instance: InstanceId, started_at: Time, shard_count: u32) -> Heartbeat {
+    Heartbeat { instance, started_at, memory: 0, shard_count, shards: Vec::new(), leaving: false }
 }
 
-/// Middleware: the published key becomes the secret one, and a real bot's call waits until the demo bot and its data are gone. Only real bots use the feed, and any valid key
-/// counts as one, whether or not the service then accepts what was sent.
+/// Middleware: the published key becomes the secret one, and a real bot's call waits until the demo bot and its data are gone.
+/// Only real bots use the feed, and any valid key counts as one, whether or not the service then accepts what was sent.
 pub(super) async fn make_room(State(bot): State<Arc<DemoBot>>, mut request: Request, next: Next) -> Response {
     if bot_key(request.headers()) == token::parse(TokenKind::BotKey, PUBLISHED_KEY.as_bytes()) {
         request.headers_mut().insert(AUTHORIZATION, bot.authorization.clone());
@@ -104,7 +92,6 @@ pub(super) async fn make_room(State(bot): State<Arc<DemoBot>>, mut request: Requ
         }
     };
     if sends
-        && !bot.is_gone.load(Ordering::Acquire)
         && let Some(key) = bot_key(request.headers())
         // The demo bot must not stay because the store was busy: the service may find the key valid a moment later.
         && bot.app.views.keys.is_valid(key).await.unwrap_or(true)
@@ -127,8 +114,6 @@ pub(super) struct DemoBot {
     silent: InstanceId,
     started_at: Time,
     presence: Mutex<Presence>,
-    /// Whether it is gone; checked on every call from a bot.
-    is_gone: AtomicBool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,15 +138,7 @@ impl DemoBot {
             InstanceId::parse(KEY_ID, &name).context("a name of the demo bot")
         };
         let presence = Mutex::new(Presence::Coming);
-        Ok(Self {
-            app,
-            authorization,
-            living: name()?,
-            silent: name()?,
-            started_at,
-            presence,
-            is_gone: AtomicBool::new(false),
-        })
+        Ok(Self { app, authorization, living: name()?, silent: name()?, started_at, presence })
     }
 
     /// Sends everything once, unless a real bot is reporting.
@@ -176,7 +153,6 @@ impl DemoBot {
             Ok(false) => {
                 info!("a real bot is reporting, so the demo bot stays away");
                 *presence = Presence::Gone;
-                self.is_gone.store(true, Ordering::Release);
             }
             Err(error) => warn!(error = format!("{error:#}"), "the demo bot could not send all its data"),
         }
@@ -234,8 +210,7 @@ impl DemoBot {
         }
         // Demo bots of earlier runs, which may have just ended.
         for (instance, known) in health.instances {
-            let (started_at, shards) = (known.started_at, Vec::new());
-            let last = Heartbeat { instance, started_at, memory: 0, shard_count: SHARDS, shards, leaving: false };
+            let last = heartbeat(instance, known.started_at, SHARDS);
             self.app.sources.store.record_heartbeat(last, now.before(LONG_SILENT)).await?;
         }
         // Before the first heartbeat, because history is recorded from then on.
@@ -272,7 +247,12 @@ impl DemoBot {
         let said = data::feedback(now).into_iter().map(|said| Change::FeedbackGone(said.id));
         self.app.sources.store.apply(said.chain([Change::Team(Roster(Vec::new()))]).collect()).await?;
         demo_history::remove(&*self.app.sources.store).await?;
-        Ok(leave_shards(&*self.app.sources.store, &self.living, self.started_at, now).await?)
+        // The first report, without shards, removes those of its former shards; the second makes it look silent.
+        for reported in [now, now.before(LONG_SILENT)] {
+            let last = heartbeat(self.living.clone(), self.started_at, 0);
+            self.app.sources.store.record_heartbeat(last, reported).await?;
+        }
+        Ok(())
     }
 
     /// Replaces everything in a scope. Events are never numbered, so the next number is always 1.
@@ -300,15 +280,7 @@ impl DemoBot {
 
     async fn report(&self, shards: Vec<ShardHeartbeat>, now: Time) -> anyhow::Result<()> {
         let memory = 84_000_000 + self.app.sources.random.number() % 4_000_000;
-        let started_at = self.started_at;
-        let heartbeat = Heartbeat {
-            instance: self.living.clone(),
-            started_at,
-            memory,
-            shard_count: SHARDS,
-            shards,
-            leaving: false,
-        };
+        let heartbeat = Heartbeat { memory, shards, ..heartbeat(self.living.clone(), self.started_at, SHARDS) };
         Ok(self.app.sources.store.record_heartbeat(heartbeat, now).await?)
     }
 
@@ -325,7 +297,6 @@ impl DemoBot {
             return warn!(error, "the demo bot could not remove all its data; the next call from a bot tries again");
         }
         *presence = Presence::Gone;
-        self.is_gone.store(true, Ordering::Release);
         info!("a real bot is reporting: the demo bot and its data are gone until `dev` starts again");
     }
 }

@@ -11,6 +11,9 @@ use sandbox::people::{
     MODERATOR_ROLE, NIGHT_SHIFT, OASIS, OWNER, TIN_CAN, collected, id, picture_hash,
 };
 
+const OTTOLINE: u64 = 301_557_200_914_883_072;
+const BRAM: u64 = 322_904_118_375_022_592;
+const NOOR: u64 = 347_118_660_205_441_024;
 const DAY: Duration = Duration::from_hours(24);
 
 /// The guilds that have the demo bot.
@@ -81,8 +84,8 @@ fn avatar(number: u64) -> Picture {
 }
 
 pub(super) fn team() -> Roster {
-    use Permission as P;
-    let member = |number, username: &str, name: &str, role: &str, color: &str, category: &str, position, keys: &[P]| {
+    use Permission::{BotDeveloper, Docwriter, Executive, Founder, ServiceStaff, Support, WebDeveloper};
+    let member = |number, username: &str, name: &str, role: &str, color: &str, category: &str, position, keys: &[_]| {
         let permissions = PermissionSet::of(keys);
         let member = TeamMember {
             username: username.to_owned(),
@@ -97,37 +100,10 @@ pub(super) fn team() -> Roster {
         RosterEntry { member, permissions }
     };
     Roster(vec![
-        member(
-            301_557_200_914_883_072,
-            "ottoline",
-            "Ottoline Marsh",
-            "Founder",
-            "#E0A030",
-            "direction",
-            1,
-            &[P::Founder, P::Executive],
-        ),
-        member(
-            322_904_118_375_022_592,
-            "b.castellan",
-            "Bram Castellan",
-            "Bot developer",
-            "#5865F2",
-            "development",
-            1,
-            &[P::BotDeveloper],
-        ),
-        member(
-            347_118_660_205_441_024,
-            "noor",
-            "Noor Ilves",
-            "Web developer",
-            "#3BA55D",
-            "development",
-            2,
-            &[P::WebDeveloper, P::Docwriter],
-        ),
-        member(MODERATOR, "samira_w", "سميرة", "Support", "#EB459E", "support", 1, &[P::ServiceStaff, P::Support]),
+        member(OTTOLINE, "ottoline", "Ottoline Marsh", "Founder", "#E0A030", "direction", 1, &[Founder, Executive]),
+        member(BRAM, "b.castellan", "Bram Castellan", "Bot developer", "#5865F2", "development", 1, &[BotDeveloper]),
+        member(NOOR, "noor", "Noor Ilves", "Web developer", "#3BA55D", "development", 2, &[WebDeveloper, Docwriter]),
+        member(MODERATOR, "samira_w", "سميرة", "Support", "#EB459E", "support", 1, &[ServiceStaff, Support]),
     ])
 }
 

@@ -123,49 +123,25 @@ fn announcement(id: u64, (title, text): (&str, &str), posted: Time, window: Opti
     Announcement { id, title, text, posted, ended: None, window, rescheduled: None }
 }
 
-fn updates(last: u64, outage: (Time, Time), partial: (Time, Time)) -> Vec<Update> {
-    let (first, second) = (UpdateSubject::Incident(1), UpdateSubject::Incident(2));
-    let texts = [
-        (
-            first,
-            UpdatePhase::Investigating,
-            outage.0.after(MINUTE * 6),
-            "The bot isn't responding. We're looking into it.",
-        ),
-        (
-            first,
-            UpdatePhase::Identified,
-            outage.0.after(MINUTE * 21),
-            "A full disk stopped the bot. We're freeing up space.",
-        ),
-        (
-            first,
-            UpdatePhase::Resolved,
-            outage.1.after(MINUTE * 30),
-            "The bot is back, and we now get a warning before a disk is full.",
-        ),
-        (
-            second,
-            UpdatePhase::Investigating,
-            partial.0.after(MINUTE * 12),
-            "The bot isn't responding in half of its servers.",
-        ),
-        (
-            second,
-            UpdatePhase::Monitoring,
-            partial.1.before(MINUTE * 2),
-            "Shard 1 has reconnected. We're keeping an eye on it.",
-        ),
-        (second, UpdatePhase::Resolved, partial.1.after(MINUTE * 40), ""),
+fn updates(last: u64, (down, up): (Time, Time), (split, whole): (Time, Time)) -> Vec<Update> {
+    use UpdatePhase::{Identified, Investigating, Monitoring, Resolved};
+    let after = |time: Time, minutes: u32| time.after(MINUTE * minutes);
+    let said = [
+        (1, Investigating, after(down, 6), "The bot isn't responding. We're looking into it."),
+        (1, Identified, after(down, 21), "A full disk stopped the bot. We're freeing up space."),
+        (1, Resolved, after(up, 30), "The bot is back, and we now get a warning before a disk is full."),
+        (2, Investigating, after(split, 12), "The bot isn't responding in half of its servers."),
+        (2, Monitoring, whole.before(MINUTE * 2), "Shard 1 has reconnected. We're keeping an eye on it."),
+        (2, Resolved, after(whole, 40), ""),
     ];
-    let update = |(index, (subject, phase, posted, text)): (u64, (UpdateSubject, UpdatePhase, Time, &str))| Update {
-        id: last + index,
-        subject,
+    let update = |(number, (incident, phase, posted, text)): (u64, (u64, UpdatePhase, Time, &str))| Update {
+        id: last + number,
+        subject: UpdateSubject::Incident(incident),
         phase,
         text: text.to_owned(),
         posted,
     };
-    (1..).zip(texts).map(update).collect()
+    (1..).zip(said).map(update).collect()
 }
 
 #[cfg(test)]

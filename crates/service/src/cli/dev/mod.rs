@@ -6,7 +6,6 @@ mod demo_bot;
 mod demo_data;
 mod demo_history;
 mod switchboard;
-mod unreleased;
 
 use std::ffi::OsString;
 use std::net::{SocketAddr, TcpListener};
@@ -35,7 +34,7 @@ use demo_bot::DemoBot;
 use switchboard::Switchboard;
 
 const CLIENT_ID: &str = "sandbox";
-/// The file in the data folder. The names of those next to it begin like this, too.
+/// The file in the data folder.
 const DATABASE: &str = "bot-companion.db";
 /// The redirect addresses that are always registered: those of the usual development servers.
 const REDIRECT_URIS: [&str; 3] =
@@ -48,16 +47,27 @@ fn preview(data: &Path) -> PathBuf {
     data.join("preview.png")
 }
 
-#[derive(Debug)]
+#[derive(Debug, clap::Args)]
 pub(super) struct DevOptions {
-    pub(super) listen: SocketAddr,
-    pub(super) data: PathBuf,
-    /// Instead of a file in the folder.
-    pub(super) store: Option<SecretString>,
-    /// In addition to the usual ones.
-    pub(super) redirect_uris: Vec<String>,
-    pub(super) no_limits: bool,
-    pub(super) json: bool,
+    /// Listen here; loopback only. Port 0 picks a free port.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// Keep the data in this folder.
+    #[arg(long, value_name = "FOLDER", default_value = ".bot-companion-dev")]
+    data: PathBuf,
+    /// Keep the demo data in this PostgreSQL database instead. It must not contain anything else.
+    #[arg(long, value_name = "URL")]
+    store: Option<SecretString>,
+    /// Also register this redirect address, and allow pages from its origin. It replaces one with the same origin. Can be
+    /// repeated.
+    #[arg(long = "redirect-uri", value_name = "URL")]
+    redirect_uris: Vec<String>,
+    /// Turn rate limits off, for tests and benchmarks.
+    #[arg(long)]
+    no_limits: bool,
+    /// Print the addresses and the bot key as one line of JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> {
@@ -83,9 +93,6 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
 
         let listeners = serve::open(&mut config)?;
         let address = listeners.addresses().iter().find_map(ListenAddress::tcp).context("nothing to listen on")?;
-        if store.is_none() {
-            unreleased::move_aside(data)?;
-        }
         let service = format!("http://{address}{}", config.http.base_path);
         register_dashboard(&mut config, address);
         // Link previews and the incident feed need absolute addresses.

@@ -28,13 +28,8 @@ pub(super) struct Switchboard {
     bot: Arc<DemoBot>,
     /// In the clock's ticks.
     limited_until: Mutex<Duration>,
-    overload: Mutex<Option<Overload>>,
-}
-
-/// A task that holds all permits until it is told to release them.
-struct Overload {
-    release: oneshot::Sender<()>,
-    task: JoinHandle<()>,
+    /// A task that holds all permits until it is aborted.
+    overload: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Switchboard {
@@ -126,8 +121,8 @@ impl ServiceSwitches for Switchboard {
     async fn set_overloaded(&self, overloaded: bool) -> Result<(), String> {
         if !overloaded {
             let overload = self.overload.lock().take();
-            if let Some(Overload { release, task }) = overload {
-                drop(release);
+            if let Some(task) = overload {
+                task.abort();
                 // The permits are back once it has ended.
                 let _ = task.await;
             }
@@ -136,21 +131,17 @@ impl ServiceSwitches for Switchboard {
         if self.overload.lock().is_some() {
             return Ok(());
         }
-        let (release, released) = oneshot::channel::<()>();
         let (tell, taken_all) = oneshot::channel();
         let app = Arc::clone(&self.app);
         let task = tokio::spawn(async move {
             let all = saturating::to_u32(app.config.limits.concurrent_requests);
             // Waits for requests in progress, and takes each permit as it comes back.
-            let blocked = async {
-                let permits = app.request_permits.acquire_many(all).await;
-                let _ = tell.send(());
-                std::future::pending::<()>().await;
-                drop(permits);
-            };
-            tokio::select! { () = blocked => {}, _ = released => {} }
+            let permits = app.request_permits.acquire_many(all).await;
+            let _ = tell.send(());
+            std::future::pending::<()>().await;
+            drop(permits);
         });
-        *self.overload.lock() = Some(Overload { release, task });
+        *self.overload.lock() = Some(task);
         // A slow request keeps its permit, but no other gets one.
         let _ = tokio::time::timeout(Duration::from_secs(5), taken_all).await;
         Ok(())

@@ -39,7 +39,7 @@ fn shown(value: &RawValue) -> Value {
         RawValue::Text(text) | RawValue::Plain(text) => json!(text),
         RawValue::Number(Some(number), _) => json!(number),
         RawValue::Number(None, shown) | RawValue::Other(shown) => json!(shown),
-        RawValue::List(items) => items.iter().map(|(item, _)| shown(item)).collect(),
+        RawValue::List(items) => items.iter().map(|item| shown(&item.value)).collect(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::PathBuf;
 
 use super::super::secret_file::secret_file;
 use super::super::suggest::suggest;
@@ -25,8 +25,9 @@ impl Layers {
         let order = self.count;
         self.count += 1;
         for (index, (name, value)) in ours.iter().enumerate() {
-            let location = SourceLocation { order: (order, index), text: name.escape_debug().to_string() };
             let direct = name.strip_suffix("_FILE").filter(|name| is_secret_variable(name));
+            let file = direct.map(|_| PathBuf::from(value));
+            let location = SourceLocation { order: (order, index), text: name.escape_debug().to_string(), file };
             let Some(key) = keys.get(direct.unwrap_or(name)) else {
                 self.unknown_variable(name, &keys, location);
                 continue;
@@ -39,13 +40,12 @@ impl Layers {
             }
             let read = match (direct, value.to_str()) {
                 (_, None) => Err("the value is not UTF-8 text".to_owned()),
-                (None, Some(value)) => Ok((value.to_owned(), None)),
-                (Some(_), Some(path)) => secret_file(path).map(|text| (text, Some(Path::new(path)))),
+                (None, Some(value)) => Ok(value.to_owned()),
+                (Some(_), Some(path)) => secret_file(path),
             };
             match read {
-                Ok((text, file)) => {
+                Ok(text) => {
                     let given = GivenValue { value: RawValue::Plain(text), location };
-                    self.note_secret(key, &given.value, file);
                     self.given.entry(key.clone()).or_default().push(given);
                 }
                 Err(reason) => self.problem(None, location, reason),

@@ -1,6 +1,6 @@
 //! The files that secrets were read from, to check who else can read them.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::effective::without_password;
 use super::{Layers, RawValue, SECRETS};
@@ -13,18 +13,14 @@ pub struct SecretFile {
 }
 
 impl Layers {
-    /// Remembers the file this option came from, if there is one and the value is a secret.
-    pub(super) fn note_secret(&mut self, key: &str, value: &RawValue, file: Option<&Path>) {
-        if let Some(path) = file
-            && let Some(option) = SECRETS.into_iter().find(|secret| *secret == key && holds_secret(key, value))
-        {
-            self.secret_files.push(SecretFile { option, path: path.to_owned() });
-        }
-    }
-
     /// The files that secrets were read from, including those that a later layer overrides.
     pub(in crate::config) fn secret_files(&self) -> Vec<SecretFile> {
-        self.secret_files.clone()
+        let of_option = |option: &'static str| {
+            let given = self.given.get(option).into_iter().flatten();
+            let secrets = given.filter(move |given| holds_secret(option, &given.value));
+            secrets.filter_map(move |given| Some(SecretFile { option, path: given.location.file.clone()? }))
+        };
+        SECRETS.into_iter().flat_map(of_option).collect()
     }
 }
 
