@@ -85,9 +85,8 @@ fn complete_success(components: &mut Components, response: &mut Response) {
         }
         add_example(components, content, &envelope_name, example);
     }
-    let own = std::mem::take(&mut response.headers).into_keys();
-    let names = own.collect::<Vec<_>>();
-    response.headers = headers(components, names.iter().map(String::as_str));
+    let own = std::mem::take(&mut response.headers);
+    response.headers = headers(components, own.keys().map(String::as_str));
 }
 
 /// The name of a payload, and whether it is a list.
@@ -203,15 +202,7 @@ fn error_data(codes: &[ErrorCode]) -> Object {
 }
 
 fn error_example(code: ErrorCode) -> Value {
-    let all = examples::details();
-    let has = |name| code.details().contains(&name);
-    let details = Details {
-        next: all.next.filter(|_| has("next")),
-        configured: all.configured.filter(|_| has("configured")),
-        line: all.line.filter(|_| has("line")),
-        reason: all.reason.filter(|_| has("reason")),
-        lines: all.lines.filter(|_| has("lines")),
-    };
+    let details = examples::details(code);
     let waits = code.header().is_some_and(|(name, _)| name == "Retry-After");
     let body = error::body(code, examples::REQUEST_ID, waits.then_some(examples::RETRY_SECONDS), Some(&details));
     serde_json::from_slice(&body).unwrap_or_default()

@@ -10,17 +10,6 @@ pub(super) const OPENING: &[u8] = br#"{"code":200,"message":"OK","data":"#;
 /// The bytes after it.
 pub(super) const CLOSING: &[u8] = b"}";
 
-/// The envelope of a success, as described in `document.rs`.
-#[derive(Clone, Debug, Serialize)]
-pub struct Envelope<T> {
-    /// The HTTP status.
-    pub code: u16,
-    /// Human-readable result text.
-    pub message: String,
-    /// What was requested.
-    pub data: T,
-}
-
 /// No data: `{}`.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 pub struct Nothing {}
@@ -45,8 +34,16 @@ pub(super) fn append(body: &mut Vec<u8>, data: &impl Serialize) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// The envelope of a success, as described in `document.rs`.
+    #[derive(Serialize)]
+    pub(crate) struct Envelope<T> {
+        pub(crate) code: u16,
+        pub(crate) message: String,
+        pub(crate) data: T,
+    }
 
     #[test]
     fn a_success_is_what_the_documented_type_says() {

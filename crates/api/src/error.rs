@@ -1,9 +1,9 @@
 //! Errors as clients see them: the table of error codes, and the envelope of an error.
 
-use std::fmt::{self, Display, Formatter};
+use std::borrow::Cow;
 
 use http::StatusCode;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use telemetry::metrics::ServerError;
 use utoipa::ToSchema;
 
@@ -25,7 +25,7 @@ macro_rules! error_codes {
                 match self { $(Self::$code => $name),+ }
             }
 
-            /// What happened and what to do, for people. If the wait may be known, the message ends in "later"; see `Message`.
+            /// What happened and what to do, for people. If the wait may be known, the message ends in "later"; see `told`.
             pub const fn message(self) -> &'static str {
                 match self { $(Self::$code => $message),+ }
             }
@@ -122,19 +122,19 @@ impl ErrorCode {
 }
 
 /// The envelope of an error.
-#[derive(Clone, Debug, Serialize)]
-struct Refusal {
+#[derive(Serialize)]
+struct Refusal<'a> {
     code: u16,
-    message: Message,
-    data: ErrorData,
+    message: Cow<'static, str>,
+    data: ErrorData<'a>,
 }
 
-#[derive(Clone, Debug, Serialize)]
-struct ErrorData {
+#[derive(Serialize)]
+struct ErrorData<'a> {
     error: &'static str,
-    request_id: String,
+    request_id: &'a str,
     #[serde(flatten)]
-    details: Option<Details>,
+    details: Option<&'a Details>,
 }
 
 /// What some errors say beyond their code.
@@ -172,33 +172,19 @@ pub struct BadLine {
 }
 
 /// What a person is told: the message of the code, with the seconds of `Retry-After` in place of "later".
-#[derive(Clone, Copy, Debug)]
-struct Message {
-    code: ErrorCode,
-    retry_seconds: Option<u64>,
-}
-
-impl Display for Message {
-    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let message = self.code.message();
-        match (message.strip_suffix("later."), self.retry_seconds) {
-            (Some(start), Some(1)) => write!(out, "{start}in 1 second."),
-            (Some(start), Some(seconds)) => write!(out, "{start}in {seconds} seconds."),
-            _ => out.write_str(message),
-        }
-    }
-}
-
-impl Serialize for Message {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+fn told(code: ErrorCode, retry_seconds: Option<u64>) -> Cow<'static, str> {
+    let message = code.message();
+    match (message.strip_suffix("later."), retry_seconds) {
+        (Some(start), Some(1)) => format!("{start}in 1 second.").into(),
+        (Some(start), Some(seconds)) => format!("{start}in {seconds} seconds.").into(),
+        _ => message.into(),
     }
 }
 
 /// The whole body of an error. `retry_seconds` is what `Retry-After` says.
 pub fn body(code: ErrorCode, request_id: &str, retry_seconds: Option<u64>, details: Option<&Details>) -> Vec<u8> {
-    let data = ErrorData { error: code.name(), request_id: request_id.to_owned(), details: details.cloned() };
-    let refusal = Refusal { code: code.status().as_u16(), message: Message { code, retry_seconds }, data };
+    let data = ErrorData { error: code.name(), request_id, details };
+    let refusal = Refusal { code: code.status().as_u16(), message: told(code, retry_seconds), data };
     serde_json::to_vec(&refusal).unwrap_or_default()
 }
 
@@ -238,16 +224,15 @@ mod tests {
 
     #[test]
     fn a_message_names_the_seconds_of_retry_after() {
-        let said = |code, retry_seconds| Message { code, retry_seconds }.to_string();
-        assert_eq!(said(ErrorCode::RateLimited, Some(12)), "Too many requests. Try again in 12 seconds.");
-        assert_eq!(said(ErrorCode::RateLimited, Some(1)), "Too many requests. Try again in 1 second.");
-        assert_eq!(said(ErrorCode::RateLimited, None), "Too many requests. Try again later.");
+        assert_eq!(told(ErrorCode::RateLimited, Some(12)), "Too many requests. Try again in 12 seconds.");
+        assert_eq!(told(ErrorCode::RateLimited, Some(1)), "Too many requests. Try again in 1 second.");
+        assert_eq!(told(ErrorCode::RateLimited, None), "Too many requests. Try again later.");
         let unavailable = "The identity provider is unavailable right now. Try again";
-        assert_eq!(said(ErrorCode::IdpUnavailable, Some(30)), format!("{unavailable} in 30 seconds."));
-        assert_eq!(said(ErrorCode::IdpUnavailable, None), format!("{unavailable} later."));
-        assert_eq!(said(ErrorCode::TokenInvalid, Some(3)), ErrorCode::TokenInvalid.message());
+        assert_eq!(told(ErrorCode::IdpUnavailable, Some(30)), format!("{unavailable} in 30 seconds."));
+        assert_eq!(told(ErrorCode::IdpUnavailable, None), format!("{unavailable} later."));
+        assert_eq!(told(ErrorCode::TokenInvalid, Some(3)), ErrorCode::TokenInvalid.message());
         for code in ErrorCode::ALL.iter().filter(|code| code.header().is_some_and(|(name, _)| name == "Retry-After")) {
-            assert!(said(*code, Some(7)).ends_with("ry again in 7 seconds."), "{code:?}");
+            assert!(told(*code, Some(7)).ends_with("ry again in 7 seconds."), "{code:?}");
         }
     }
 }

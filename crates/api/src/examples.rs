@@ -4,7 +4,7 @@
 use domain::Permission;
 use serde_json::{Map, Value, json};
 
-use super::error::{BadLine, Details};
+use super::error::{BadLine, Details, ErrorCode};
 
 pub const REQUEST_ID: &str = "d4e7e68781c4e71e";
 pub const RETRY_SECONDS: u64 = 2;
@@ -94,14 +94,15 @@ pub fn request(operation: &str) -> Option<Value> {
 
 const REASON: &str = "`members` must be a whole number from 0.";
 
-/// All details that errors may have.
-pub fn details() -> Details {
+/// The details that an error with this code has.
+pub fn details(code: ErrorCode) -> Details {
+    let has = |name| code.details().contains(&name);
     Details {
-        next: Some(4),
-        configured: Some(2),
-        line: Some(3),
-        reason: Some(REASON.to_owned()),
-        lines: Some(vec![BadLine { line: 3, reason: REASON.to_owned() }]),
+        next: has("next").then_some(4),
+        configured: has("configured").then_some(2),
+        line: has("line").then_some(3),
+        reason: has("reason").then(|| REASON.to_owned()),
+        lines: has("lines").then(|| vec![BadLine { line: 3, reason: REASON.to_owned() }]),
     }
 }
 

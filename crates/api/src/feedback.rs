@@ -58,7 +58,7 @@ mod tests {
     use domain::{Snowflake, User};
 
     use super::*;
-    use crate::envelope::Envelope;
+    use crate::envelope::tests::Envelope;
 
     #[test]
     fn a_list_is_what_the_documented_type_says() {

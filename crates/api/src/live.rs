@@ -54,22 +54,15 @@ impl ToSchema for UserLiveTopic {}
 
 /// The first event of a stream: everything should be loaded, and a lost stream reopened after this many milliseconds.
 pub fn first(topics: LiveTopics, retry_millis: u64) -> Bytes {
-    let mut event = format!("retry: {retry_millis}\n").into_bytes();
-    append(&mut event, topics);
-    event.into()
+    [format!("retry: {retry_millis}\n").as_bytes(), &changed(topics)].concat().into()
 }
 
 /// The event that names what has changed.
 pub fn changed(topics: LiveTopics) -> Bytes {
-    let mut event = Vec::new();
-    append(&mut event, topics);
-    event.into()
-}
-
-fn append(event: &mut Vec<u8>, topics: LiveTopics) {
-    event.extend_from_slice(b"event: changed\ndata: ");
-    super::envelope::append(event, &Changes { changed: topics.names().collect() });
+    let mut event = b"event: changed\ndata: ".to_vec();
+    super::envelope::append(&mut event, &Changes { changed: topics.names().collect() });
     event.extend_from_slice(b"\n\n");
+    event.into()
 }
 
 #[cfg(test)]

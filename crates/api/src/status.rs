@@ -134,12 +134,6 @@ impl From<ShardRecord> for ShardData {
     }
 }
 
-impl From<Uptime> for UptimeData {
-    fn from(Uptime { readable, epoch }: Uptime) -> Self {
-        Self { readable, epoch }
-    }
-}
-
 /// The body of a status as bytes, with a gap for the two latencies. Its parts are serialised by their types; only the nesting
 /// order of [`StatusData`] is repeated here, and a test compares the two.
 #[derive(Debug)]
@@ -194,9 +188,9 @@ fn append_millis(body: &mut Vec<u8>, span: Duration) {
 }
 
 fn parts(summary: HealthSummary, version: Version) -> (VersionData, Resources, BotHealth) {
-    let HealthSummary { memory, shards, uptime } = summary;
+    let HealthSummary { memory, shards, uptime: Uptime { readable, epoch } } = summary;
     let shards = shards.into_iter().map(|(id, shard)| (id, shard.into())).collect();
-    (version.into(), Resources { memory }, BotHealth { shards, uptime: uptime.into() })
+    (version.into(), Resources { memory }, BotHealth { shards, uptime: UptimeData { readable, epoch } })
 }
 
 #[cfg(test)]
@@ -204,7 +198,7 @@ mod tests {
     use domain::Time;
 
     use super::*;
-    use crate::envelope::Envelope;
+    use crate::envelope::tests::Envelope;
 
     #[test]
     fn the_bytes_are_those_of_the_documented_type_whatever_the_values() {

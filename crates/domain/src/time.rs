@@ -32,18 +32,23 @@ impl Time {
         self.0 as f64 / 1000.0
     }
 
-    /// ISO 8601, in UTC, to the second: `2026-11-15T23:17:00Z`.
-    pub fn iso8601(self) -> String {
-        let (days, second) = (self.seconds() / 86_400, self.seconds() % 86_400);
+    /// The year, the month and the day in UTC, each counted as people do.
+    pub fn date(self) -> (u64, u64, u64) {
         // Eras of 400 years that begin on 1 March, so that a leap day is the last of its year.
-        let days = days + 719_468;
+        let days = self.seconds() / 86_400 + 719_468;
         let (era, day_of_era) = (days / 146_097, days % 146_097);
         let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
         let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
         let month_from_march = (5 * day_of_year + 2) / 153;
         let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
         let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-        let year = era * 400 + year_of_era + u64::from(month <= 2);
+        (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+    }
+
+    /// ISO 8601, in UTC, to the second: `2026-11-15T23:17:00Z`.
+    pub fn iso8601(self) -> String {
+        let (year, month, day) = self.date();
+        let second = self.seconds() % 86_400;
         let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
         format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
     }
@@ -74,7 +79,7 @@ impl Time {
         {
             return None;
         }
-        // As in `iso8601`: years that begin on 1 March.
+        // As in `date`: years that begin on 1 March.
         let year_from_march = year - u64::from(month <= 2);
         let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
         let days =

@@ -16,7 +16,7 @@ use super::{encoding, etag, openapi};
 use crate::app::App;
 use crate::site::dashboard::SignIn;
 use crate::site::status::StatusFacts;
-use crate::site::{self, Facts, FixedPage, Language, PageName};
+use crate::site::{self, Facts, Language, PageName};
 use crate::views::tagged::TaggedBody;
 
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
@@ -131,35 +131,34 @@ pub(super) async fn dashboard(State(app): State<Arc<App>>, headers: HeaderMap) -
 /// `/docs`
 pub(super) async fn reference(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     let language = language(&headers);
-    let page = app.site.rendered.get_or_render_once((FixedPage::Reference, language), || {
+    let page = app.site.rendered.get_or_render_timeless((PageName::Reference, language), Vec::new(), || {
         site::reference::page(&app.site, language, &openapi::describe())
     });
-    respond(&app, page, &headers).await
+    respond(&app, &page, &headers).await
 }
 
 /// `/docs/feed`
 pub(super) async fn feed_reference(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     let language = language(&headers);
-    let page = app.site.rendered.get_or_render_once((FixedPage::Feed, language), || {
+    let page = app.site.rendered.get_or_render_timeless((PageName::Feed, language), Vec::new(), || {
         site::reference::feed::page(&app.site, language, &openapi::describe())
     });
-    respond(&app, page, &headers).await
+    respond(&app, &page, &headers).await
 }
 
 /// `/site/features`
 pub(super) async fn features(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     let language = language(&headers);
-    let page = app
-        .site
-        .rendered
-        .get_or_render_once((FixedPage::Features, language), || site::features::page(&app.site, language));
-    respond(&app, page, &headers).await
+    let page = app.site.rendered.get_or_render_timeless((PageName::Features, language), Vec::new(), || {
+        site::features::page(&app.site, language)
+    });
+    respond(&app, &page, &headers).await
 }
 
 /// `/site/roles.css`: the colours of the team's roles.
 pub(super) async fn role_colours(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
     let facts = app.views.site.get().await?;
-    let made_of = Arc::clone(&facts) as Facts;
+    let made_of = vec![Arc::clone(&facts) as Facts];
     let page = (PageName::RoleColours, Language::English);
     let sheet = app.site.rendered.get_or_render_timeless(page, made_of, || app.site.role_colours(&facts.team));
     Ok(etag::respond_as(&sheet, CSS, NO_CACHE, &headers).await.into_response())

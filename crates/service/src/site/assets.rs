@@ -1,7 +1,6 @@
 //! The pages' files. They are part of the binary. Each address contains a hash of the content, so that browsers can cache
 //! them forever.
 
-use std::fmt::Write;
 use std::sync::LazyLock;
 
 use aws_lc_rs::digest;
@@ -30,7 +29,7 @@ const FILES: [(&str, &str, &[u8]); 11] = [
 /// A file that is ready to send.
 pub struct Asset {
     name: &'static str,
-    /// The last part of its address: `style.0123abcd.css`.
+    /// The last part of its address.
     file: String,
     pub media_type: &'static str,
     pub body: CompressibleBody,
@@ -38,17 +37,19 @@ pub struct Asset {
 
 static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
     let asset = |(name, media_type, content): (&'static str, &'static str, &'static [u8])| {
-        let mut hash = String::new();
-        for byte in &digest::digest(&digest::SHA256, content).as_ref()[..8] {
-            // Writing to a string cannot fail.
-            let _ = write!(hash, "{byte:02x}");
-        }
-        let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
         let body = CompressibleBody::new(bytes::Bytes::from_static(content));
-        Asset { name, file: format!("{stem}.{hash}.{extension}"), media_type, body }
+        Asset { name, file: hashed_name(name, content), media_type, body }
     };
     FILES.into_iter().map(asset).collect()
 });
+
+/// A file's name with a hash of its content: `style.0123abcd.css`.
+pub(super) fn hashed_name(name: &str, content: &[u8]) -> String {
+    let digest = digest::digest(&digest::SHA256, content);
+    let hash = digest.as_ref().first_chunk().map_or(0, |first| u64::from_be_bytes(*first));
+    let (stem, extension) = name.rsplit_once('.').unwrap_or((name, ""));
+    format!("{stem}.{hash:016x}.{extension}")
+}
 
 /// The file with this address; other versions don't exist.
 pub fn find(file: &str) -> Option<&'static Asset> {

@@ -6,38 +6,6 @@ use maud::{Markup, html};
 
 use super::words::Words;
 
-/// A date and a time of day, in UTC.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CalendarTime {
-    /// `2026`
-    pub(super) year: String,
-    /// From 0 for January.
-    pub(super) month: usize,
-    /// From 1.
-    pub(super) day: u8,
-    /// `23:17:59`
-    time: String,
-}
-
-impl CalendarTime {
-    pub(super) fn of(time: Time) -> Self {
-        let text = time.iso8601();
-        let mut parts = text.split(['-', 'T', 'Z']);
-        let mut next = || parts.next().unwrap_or_default();
-        let (year, month, day, time) = (next().to_owned(), next(), next(), next());
-        Self {
-            year,
-            month: month.parse::<usize>().unwrap_or(1).clamp(1, 12) - 1,
-            day: day.parse().unwrap_or(1),
-            time: time.get(..8).unwrap_or_default().to_owned(),
-        }
-    }
-
-    fn is_same_day(&self, other: &Self) -> bool {
-        (&self.year, self.month, self.day) == (&other.year, other.month, other.day)
-    }
-}
-
 /// How much of a time to show. `assets/times.js` has the same formats.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TimeFormat {
@@ -66,17 +34,19 @@ impl TimeFormat {
 
     /// The time in UTC, without "UTC".
     pub(super) fn text(self, words: &Words, time: Time) -> String {
-        let at = CalendarTime::of(time);
-        let clock = at.time.get(..5).unwrap_or_default();
-        let is_in_year_of = |other: Time| at.year == CalendarTime::of(other).year;
+        let (year, month, day) = time.date();
+        let minutes = time.seconds() / 60;
+        let clock = format!("{:02}:{:02}", minutes / 60 % 24, minutes % 60);
         match self {
-            Self::Clock => clock.to_owned(),
-            Self::EndOf(began) if at.is_same_day(&CalendarTime::of(began)) => clock.to_owned(),
-            Self::Moment(other) | Self::EndOf(other) if is_in_year_of(other) => {
-                format!("{}, {clock}", (words.status.day)(&at))
+            Self::Clock => clock,
+            Self::EndOf(began) if time.date() == began.date() => clock,
+            Self::Moment(other) | Self::EndOf(other) if year == other.date().0 => {
+                format!("{}, {clock}", (words.status.day)(month, day))
             }
-            Self::Moment(_) | Self::EndOf(_) | Self::Date => format!("{}, {clock}", (words.status.date)(&at)),
-            Self::Seconds => at.time,
+            Self::Moment(_) | Self::EndOf(_) | Self::Date => {
+                format!("{}, {clock}", (words.status.date)(year, month, day))
+            }
+            Self::Seconds => format!("{clock}:{:02}", time.seconds() % 60),
         }
     }
 
@@ -104,13 +74,6 @@ mod tests {
 
     /// 2026-11-05T23:17:59Z
     const TIME: Time = Time::from_seconds(1_793_920_679);
-
-    #[test]
-    fn a_moment_has_a_date_and_a_time() {
-        let expected = CalendarTime { year: "2026".to_owned(), month: 10, day: 5, time: "23:17:59".to_owned() };
-        assert_eq!(CalendarTime::of(TIME), expected);
-        assert_eq!(CalendarTime::of(Time::default()).month, 0);
-    }
 
     #[test]
     fn a_time_is_written_in_utc_until_the_script_knows_the_zone() {

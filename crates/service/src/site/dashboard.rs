@@ -58,16 +58,11 @@ pub fn leads_to(uri: &str, path: &str) -> bool {
 
 pub fn page(site: &Site, language: Language, sign_in: &SignIn) -> String {
     let title = language.words().shared.dashboard;
-    let frame = PageFrame {
-        site,
-        language,
-        section: Section::Dashboard,
-        title,
-        description: language.words().dashboard.description,
-        scripts: if *sign_in == SignIn::Ready { &[CLIENT, "dashboard.js"] } else { &[] },
-        live: "",
-    };
     let words = &language.words().dashboard;
+    let frame = PageFrame {
+        scripts: if *sign_in == SignIn::Ready { &[CLIENT, "dashboard.js"] } else { &[] },
+        ..PageFrame::new(site, language, Section::Dashboard, title, words.description)
+    };
     // By convention, the operator's first link is where people can reach the team.
     let contact = site.config.links.first();
     frame.page(&html! {
@@ -88,7 +83,7 @@ pub fn page(site: &Site, language: Language, sign_in: &SignIn) -> String {
                     (signed_out(words))
                     div id="signed-in" class="stack" hidden {
                         (person(words))
-                        (views(words))
+                        (views(&frame))
                         div id="view-servers" class="stack" {
                             (servers(&frame))
                             (missing(words))
@@ -184,9 +179,10 @@ fn person(words: &DashboardWords) -> Markup {
 }
 
 /// Links to the page's views. Their fragments aren't element IDs, so that opening a view doesn't scroll.
-fn views(words: &DashboardWords) -> Markup {
+fn views(frame: &PageFrame<'_>) -> Markup {
+    let words = &frame.words().dashboard;
     html! {
-        nav id="views" class="views" aria-label=(words.views) {
+        nav id="views" class="views" aria-label=(frame.title) {
             ul {
                 li {
                     a href="#my-servers" data-view="view-servers" {
@@ -212,7 +208,7 @@ fn servers(frame: &PageFrame<'_>) -> Markup {
             p id="bot-silent" class="message warn" role="status" hidden { (words.bot_silent) }
             div id="servers-failed" class="message bad" role="alert" hidden {
                 p id="servers-problem" {}
-                button id="try-again" class="button small" type="button" { (words.try_again) }
+                button id="try-again" class="button small" type="button" { (frame.words().shared.try_again) }
             }
             div id="search-row" class="search-row" hidden {
                 label class="visually-hidden" for="search" { (words.search) }

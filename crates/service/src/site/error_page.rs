@@ -18,7 +18,7 @@ pub fn page(site: &Site, language: Language, code: ErrorCode, retry_seconds: Opt
     };
     let can_retry = is_temporary || code.status().is_server_error();
     let scripts: &[&str] = if is_temporary { &["retry.js"] } else { &[] };
-    let frame = PageFrame { site, language, section: Section::Other, title, description: "", scripts, live: "" };
+    let frame = PageFrame { scripts, ..PageFrame::new(site, language, Section::Other, title, "") };
     frame.page(&html! {
         div class="wide error" {
             p class="status-code" { (code.status().as_u16()) }

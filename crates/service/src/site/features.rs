@@ -34,15 +34,7 @@ impl Features {
 pub fn page(site: &Site, language: Language) -> String {
     let Some(features) = &site.features else { return String::new() };
     let title = features.title.as_deref().unwrap_or(language.words().shared.features);
-    let frame = PageFrame {
-        site,
-        language,
-        section: Section::Features,
-        title,
-        description: &site.config.tagline,
-        scripts: &[],
-        live: "",
-    };
+    let frame = PageFrame::new(site, language, Section::Features, title, &site.config.tagline);
     frame.page(&html! {
         div class="wide reference single" {
             article class="document features" {

@@ -16,13 +16,8 @@ use crate::views::site::SiteFacts;
 
 pub fn page(site: &Site, language: Language, facts: &SiteFacts, history: &History, now: Time) -> String {
     let frame = PageFrame {
-        site,
-        language,
-        section: Section::Home,
-        title: "",
-        description: &site.config.tagline,
-        scripts: &[],
         live: "status stats team feedback",
+        ..PageFrame::new(site, language, Section::Home, "", &site.config.tagline)
     };
     let words = &frame.words().home;
     let shows = |part, has_any: bool| has_any && site.shows(part);
@@ -69,23 +64,20 @@ fn hero(frame: &PageFrame<'_>) -> Markup {
 fn state(frame: &PageFrame<'_>, health: &Health, history: &History, now: Time) -> Markup {
     let (words, shared) = (&frame.words().home, &frame.words().shared);
     let seen = frame.site.observe(health, now);
-    let (title, shape) = match seen.as_ref().map(|seen| seen.state) {
-        Some(BotState::Up) => (words.up, "up"),
-        Some(BotState::Partial) => (words.partly_up, "partial"),
-        Some(BotState::Down) => (words.down, "down"),
-        None => (words.unknown, "unknown"),
-    };
-    let detail = match &seen {
-        None => None,
+    let (shape, title, detail) = match &seen {
         Some(seen @ Observation { state: BotState::Up, .. }) => {
-            up_since(health, &history.incidents, seen).map(|since| (shared.up_for)(now.since(since)))
+            let since = up_since(health, &history.incidents, seen);
+            ("up", words.up, since.map(|since| (shared.up_for)(now.since(since))))
         }
         Some(Observation { state: BotState::Partial, silent, shard_count, .. }) => {
-            Some((shared.shards_up)(shard_count.saturating_sub(*silent).into(), (*shard_count).into()))
+            let up = shard_count.saturating_sub(*silent);
+            ("partial", words.partly_up, Some((shared.shards_up)(up.into(), (*shard_count).into())))
         }
         Some(Observation { state: BotState::Down, .. }) => {
-            health.report_age(now).map(|age| (words.last_seen)(&(shared.ago)(age)))
+            let age = health.report_age(now);
+            ("down", words.down, age.map(|age| (words.last_seen)(&(shared.ago)(age))))
         }
+        None => ("unknown", words.unknown, None),
     };
     html! {
         section class={ "card state " (shape) } aria-live="polite" {
@@ -130,17 +122,15 @@ fn numbers(frame: &PageFrame<'_>, stats: Stats) -> Markup {
                 (number(&shown(stats.members), (words.members)(stats.members)))
                 (number(&shown(stats.shards), (words.shards)(stats.shards)))
                 @if let Some(average) = stats.ratings.average() {
-                    div class="card number" {
-                        dt { (words.rating) " · " ((words.ratings)(stats.ratings.count, &shown(stats.ratings.count))) }
-                        dd { (decimal(average, all)) }
-                    }
+                    @let ratings = (words.ratings)(stats.ratings.count, &shown(stats.ratings.count));
+                    (number(&decimal(average, all), &format!("{} · {ratings}", words.rating)))
                 }
             }
         }
     }
 }
 
-fn number(value: &str, label: &str) -> Markup {
+pub(super) fn number(value: &str, label: &str) -> Markup {
     html! { div class="card number" { dt { (label) } dd { (value) } } }
 }
 

@@ -1,7 +1,6 @@
 //! The language of a page, from the browser's preferences (`Accept-Language`).
 
-use super::words::Words;
-use super::words::{de, en};
+use super::words::{DE, EN, Words};
 
 /// A supported language.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,8 +37,8 @@ impl Language {
 
     pub(super) const fn words(self) -> &'static Words {
         match self {
-            Self::English => &en::WORDS,
-            Self::German => &de::WORDS,
+            Self::English => &EN,
+            Self::German => &DE,
         }
     }
 

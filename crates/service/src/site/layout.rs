@@ -36,6 +36,19 @@ pub(super) struct PageFrame<'a> {
     pub(super) live: &'a str,
 }
 
+impl<'a> PageFrame<'a> {
+    /// A page without scripts that stays as it is.
+    pub(super) fn new(
+        site: &'a Site,
+        language: Language,
+        section: Section,
+        title: &'a str,
+        description: &'a str,
+    ) -> Self {
+        Self { site, language, section, title, description, scripts: &[], live: "" }
+    }
+}
+
 impl PageFrame<'_> {
     pub(super) fn words(&self) -> &'static Words {
         self.language.words()
@@ -49,7 +62,8 @@ impl PageFrame<'_> {
         let title = if title.is_empty() { name.clone() } else { format!("{title} · {name}") };
         html! {
             (DOCTYPE)
-            html lang=(language.tag()) data-base=(site.base_path) data-times=[self.times()] data-tabs=[self.tabs()] {
+            html lang=(language.tag()) data-base=(site.base_path)
+                data-times=[self.shared("times.js")] data-tabs=[self.shared("tabs.js")] {
                 head {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
@@ -74,7 +88,9 @@ impl PageFrame<'_> {
                     @if site.shows(SitePart::Status) {
                         link rel="alternate" type="application/atom+xml" href=(site.path("/site/incidents.atom")) title=(words.status);
                     }
-                    @for module in [self.times(), self.tabs()].into_iter().flatten() { script type="module" src=(module) {} }
+                    @for module in ["times.js", "tabs.js"].into_iter().filter_map(|name| self.shared(name)) {
+                        script type="module" src=(module) {}
+                    }
                     @for script in self.scripts {
                         script type="module" src=(site.path(&assets::path(script))) {}
                     }
@@ -128,20 +144,11 @@ impl PageFrame<'_> {
         self.site.path(&path)
     }
 
-    /// The address of the script that shows times in the visitor's time zone, for pages that have times. Other scripts import it but
-    /// can't know its address, which contains a hash.
-    fn times(&self) -> Option<String> {
-        self.is_followed().then(|| self.site.path(&assets::path("times.js")))
-    }
-
-    /// The address of the script that lets tabs share one live stream.
-    fn tabs(&self) -> Option<String> {
-        self.is_followed().then(|| self.site.path(&assets::path("tabs.js")))
-    }
-
-    /// Whether the page stays up to date by itself.
-    fn is_followed(&self) -> bool {
-        !self.live.is_empty() || self.scripts.contains(&"dashboard.js")
+    /// The address of a script for pages that stay up to date by themselves: one shows times in the visitor's time zone, one lets tabs
+    /// share a live stream. Other scripts import it but can't know its address, which contains a hash.
+    fn shared(&self, name: &str) -> Option<String> {
+        let is_followed = !self.live.is_empty() || self.scripts.contains(&"dashboard.js");
+        is_followed.then(|| self.site.path(&assets::path(name)))
     }
 
     fn path(&self) -> &'static str {
@@ -246,4 +253,9 @@ impl PageFrame<'_> {
             }
         }
     }
+}
+
+/// The head of a table with these columns.
+pub(super) fn table_head(columns: &[&str]) -> Markup {
+    html! { thead { tr { @for column in columns { th scope="col" { (column) } } } } }
 }

@@ -23,26 +23,18 @@ enum TextPart<'a> {
 fn parts(text: &str) -> Vec<TextPart<'_>> {
     let mut parts = Vec::new();
     let mut done = 0;
-    let mut from = 0;
-    while let Some(found) = text.get(from..).and_then(|rest| rest.find("http")).map(|found| from + found) {
-        let rest = text.get(found..).unwrap_or_default();
-        from = found + "http".len();
-        let address = address(rest);
+    for (found, _) in text.match_indices("http") {
+        let address = address(&text[found..]);
         // An address starts where a word does.
-        let is_inside =
-            text.get(..found).and_then(|before| before.chars().next_back()).is_some_and(char::is_alphanumeric);
-        if address.is_empty() || is_inside {
+        let is_inside = text[..found].ends_with(char::is_alphanumeric);
+        if found < done || is_inside || address.is_empty() {
             continue;
         }
-        if found > done {
-            parts.push(TextPart::Text(text.get(done..found).unwrap_or_default()));
-        }
+        parts.extend((found > done).then(|| TextPart::Text(&text[done..found])));
         parts.push(TextPart::Address(address));
-        (done, from) = (found + address.len(), found + address.len());
+        done = found + address.len();
     }
-    if done < text.len() {
-        parts.push(TextPart::Text(text.get(done..).unwrap_or_default()));
-    }
+    parts.extend((done < text.len()).then(|| TextPart::Text(&text[done..])));
     parts
 }
 
@@ -53,8 +45,7 @@ fn address(text: &str) -> &str {
         return "";
     }
     let is_end = |letter: char| letter.is_whitespace() || letter.is_control() || matches!(letter, '<' | '>' | '"');
-    let whole = text.split(is_end).next().unwrap_or_default();
-    let mut address = whole;
+    let mut address = text.split(is_end).next().unwrap_or_default();
     while let Some(last) = address.chars().next_back() {
         let is_closing = last == ')' && !address.contains('(');
         if !is_closing && !matches!(last, '.' | ',' | ';' | ':' | '!' | '?' | '\'' | ']' | '}' | '*' | '_' | '“' | '”')

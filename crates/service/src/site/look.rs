@@ -1,9 +1,6 @@
 //! The operator's own look: colours derived from one accent colour, then their style sheet, served as one file.
 
-use std::fmt::Write as _;
-
-use aws_lc_rs::digest;
-
+use super::assets::hashed_name;
 use super::role_colours::{CONTRAST, DARK_CARD, LIGHT_CARD, Rgb, contrast, hex, mix, parse};
 use super::{SiteFileError, files};
 use crate::config::SiteConfig;
@@ -37,12 +34,8 @@ impl Look {
         if sheet.is_empty() {
             return Ok(None);
         }
-        let mut hash = String::new();
-        for byte in &digest::digest(&digest::SHA256, sheet.as_bytes()).as_ref()[..8] {
-            // Writing to a string cannot fail.
-            let _ = write!(hash, "{byte:02x}");
-        }
-        Ok(Some(Self { file: format!("look.{hash}.css"), body: CompressibleBody::new(sheet.into()) }))
+        let file = hashed_name("look.css", sheet.as_bytes());
+        Ok(Some(Self { file, body: CompressibleBody::new(sheet.into()) }))
     }
 }
 

@@ -43,7 +43,7 @@ pub use files::SiteFileError;
 pub use language::Language;
 use look::Look;
 use picture::Pictures;
-pub use rendered::{Facts, FixedPage, PageName, RenderedPages};
+pub use rendered::{Facts, PageName, RenderedPages};
 
 /// What all pages share.
 pub struct Site {

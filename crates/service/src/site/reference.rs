@@ -54,15 +54,11 @@ impl Reference<'_> {
 
 pub fn page(site: &Site, language: Language, document: &OpenApi) -> String {
     let document = ApiDocument(document);
+    let words = language.words();
     let reference = Reference {
         frame: PageFrame {
-            site,
-            language,
-            section: Section::Reference,
-            title: language.words().shared.reference,
-            description: language.words().reference.description,
             scripts: &["reference.js"],
-            live: "",
+            ..PageFrame::new(site, language, Section::Reference, words.shared.reference, words.reference.description)
         },
         document,
         style: TextStyle::new(site, language, document, ""),
@@ -96,8 +92,7 @@ fn entries<'a>(page: &Reference<'a>) -> Vec<ContentsEntry<'a>> {
     let own = |id: &str, title: &str| ContentsEntry {
         id: id.to_owned(),
         title: title.to_owned(),
-        lang: None,
-        parts: Vec::new(),
+        ..ContentsEntry::default()
     };
     let mut entries = vec![own("credentials", words.credentials)];
     for tag in page.document.tags() {

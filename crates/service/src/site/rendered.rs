@@ -1,8 +1,8 @@
 //! Recently rendered pages, so that many visitors at once cost one rendering.
 
 use std::any::Any;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
@@ -28,11 +28,6 @@ pub enum PageName {
     RoleColours,
     /// `/site/incidents.json`, the same in each language.
     IncidentsJson,
-}
-
-/// Pages that do not change while the process runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FixedPage {
     /// `/docs`
     Reference,
     /// `/docs/feed`
@@ -44,8 +39,7 @@ pub enum FixedPage {
 /// The last rendering of each page in each language.
 #[derive(Default)]
 pub struct RenderedPages {
-    slots: [[PageSlot; Language::ALL.len()]; 7],
-    fixed: [[OnceLock<TaggedBody>; Language::ALL.len()]; 3],
+    slots: [[ArcSwapOption<RenderedPage>; Language::ALL.len()]; 10],
     renderings: AtomicU64,
 }
 
@@ -54,10 +48,6 @@ const MOST_SECONDS_AHEAD: u64 = 60;
 
 /// The facts behind a page; the same allocation means the same facts.
 pub type Facts = Arc<dyn Any + Send + Sync>;
-
-/// The last rendering of one page in one language.
-#[derive(Default)]
-struct PageSlot(ArcSwapOption<RenderedPage>);
 
 struct RenderedPage {
     /// Pages say how long ago things were, so a rendering is good for one second.
@@ -76,24 +66,6 @@ impl RenderedPage {
     }
 }
 
-impl PageSlot {
-    fn get_or_render(&self, facts: Vec<Facts>, second: u64, render: impl FnOnce() -> TaggedBody) -> Arc<TaggedBody> {
-        if let Some(rendered) = &*self.0.load()
-            && rendered.serves(&facts, second)
-        {
-            return Arc::clone(&rendered.body);
-        }
-        let body = Arc::new(render());
-        let new = Arc::new(RenderedPage { second, facts, body: Arc::clone(&body) });
-        // Another request may have stored a later one in the meantime.
-        self.0.rcu(|stored| match stored {
-            Some(stored) if stored.serves(&new.facts, second) => Some(Arc::clone(stored)),
-            _ => Some(Arc::clone(&new)),
-        });
-        body
-    }
-}
-
 impl RenderedPages {
     /// The page for these facts at this time: the cached one, or a new one.
     pub fn get_or_render<B: Into<Bytes>>(
@@ -103,34 +75,37 @@ impl RenderedPages {
         render: impl FnOnce() -> B,
     ) -> Arc<TaggedBody> {
         let slot = &self.slots[page as usize][language as usize];
-        slot.get_or_render(facts, now.seconds(), || {
-            self.renderings.fetch_add(1, Ordering::Relaxed);
-            TaggedBody::new(render().into())
-        })
+        let second = now.seconds();
+        if let Some(rendered) = &*slot.load()
+            && rendered.serves(&facts, second)
+        {
+            return Arc::clone(&rendered.body);
+        }
+        self.renderings.fetch_add(1, Ordering::Relaxed);
+        let body = Arc::new(TaggedBody::new(render().into()));
+        let new = Arc::new(RenderedPage { second, facts, body: Arc::clone(&body) });
+        // Another request may have stored a later one in the meantime.
+        slot.rcu(|stored| match stored {
+            Some(stored) if stored.serves(&new.facts, second) => Some(Arc::clone(stored)),
+            _ => Some(Arc::clone(&new)),
+        });
+        body
     }
 
-    /// The same for a page that does not say how long ago things were: it is good for as long as its facts are.
+    /// The same for a page that does not say how long ago things were: it is good for as long as its facts are, and without any for as
+    /// long as the process runs.
     pub fn get_or_render_timeless(
         &self,
         page: (PageName, Language),
-        facts: Facts,
+        facts: Vec<Facts>,
         render: impl FnOnce() -> String,
     ) -> Arc<TaggedBody> {
-        self.get_or_render(page, (vec![facts], Time::from_seconds(0)), render)
+        self.get_or_render(page, (facts, Time::from_seconds(0)), render)
     }
 
-    /// How many pages have been rendered so far, except for those that are rendered once.
+    /// How many pages have been rendered so far.
     pub fn renderings(&self) -> u64 {
         self.renderings.load(Ordering::Relaxed)
-    }
-
-    /// A page that is rendered once.
-    pub fn get_or_render_once(
-        &self,
-        (page, language): (FixedPage, Language),
-        render: impl FnOnce() -> String,
-    ) -> &TaggedBody {
-        self.fixed[page as usize][language as usize].get_or_init(|| TaggedBody::new(render().into()))
     }
 }
 

@@ -10,8 +10,6 @@ mod lookup;
 mod series;
 mod shards;
 
-use std::time::Duration;
-
 use domain::history::uptime::up_since;
 use domain::history::{BotState, History, Observation};
 use domain::saturating;
@@ -20,7 +18,7 @@ use maud::{Markup, html};
 use telemetry::Version;
 
 use super::calendar::TimeFormat;
-use super::home::shape_of;
+use super::home::{number, shape_of};
 use super::layout::{PageFrame, Section};
 use super::numbers::{decimal, grouped};
 use super::words::Words;
@@ -72,13 +70,8 @@ impl<'a> StatusPage<'a> {
     fn new(site: &'a Site, language: Language, facts: &StatusFacts<'a>) -> Self {
         let words = language.words();
         let frame = PageFrame {
-            site,
-            language,
-            section: Section::Status,
-            title: words.shared.status,
-            description: words.status.description,
-            scripts: &[],
             live: "status",
+            ..PageFrame::new(site, language, Section::Status, words.shared.status, words.status.description)
         };
         let seen = site.observe(facts.health, facts.now);
         Self { frame, facts: *facts, seen, shards: shards::all(facts.health, site.listening_since, facts.now) }
@@ -175,9 +168,7 @@ impl StatusPage<'_> {
             section aria-labelledby="facts" {
                 h2 id="facts" class="visually-hidden" { (words.facts) }
                 dl class="numbers status-facts" {
-                    @for (label, value) in facts.into_iter().flatten() {
-                        div class="card number" { dt { (label) } dd { (value) } }
-                    }
+                    @for (label, value) in facts.into_iter().flatten() { (number(&value, label)) }
                 }
             }
         }
@@ -193,10 +184,6 @@ fn milliseconds(latency: f64) -> String {
 fn megabytes(megabytes: f64, words: &Words) -> String {
     let (number, unit) = if megabytes < 1_000.0 { (megabytes, "MB") } else { (megabytes / 1_000.0, "GB") };
     format!("{} {unit}", decimal(number, words))
-}
-
-const fn minutes(span: Duration) -> u64 {
-    span.as_secs() / 60
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! Counters and gauges.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::labels::Label;
 
+#[derive(Debug)]
 pub struct Counters<L> {
     counts: Box<[AtomicU64]>,
     label: PhantomData<L>,
@@ -28,12 +28,7 @@ impl<L: Label> Counters<L> {
     }
 }
 
-impl<L> fmt::Debug for Counters<L> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.counts.fmt(f)
-    }
-}
-
+#[derive(Debug)]
 pub struct CounterGrid<A, B> {
     counts: Box<[AtomicU64]>,
     labels: PhantomData<(A, B)>,
@@ -56,12 +51,6 @@ impl<A: Label, B: Label> CounterGrid<A, B> {
 
     fn cell(&self, first: A, second: B) -> &AtomicU64 {
         &self.counts[first.index() * B::ALL.len() + second.index()]
-    }
-}
-
-impl<A, B> fmt::Debug for CounterGrid<A, B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.counts.fmt(f)
     }
 }
 

@@ -5,7 +5,7 @@
 pub struct MetricFamily {
     /// Its name, ending with the unit.
     pub name: &'static str,
-    /// Its description, in one line.
+    /// Its description, in one line without a backslash, which would have to be escaped.
     pub help: &'static str,
     pub kind: MetricKind,
 }
@@ -98,7 +98,7 @@ mod tests {
         for family in FAMILIES {
             let is_total = family.name.ends_with("_total");
             assert_eq!(is_total, family.kind == MetricKind::Counter, "{}", family.name);
-            assert!(family.help.ends_with('.') && !family.help.contains('\n'), "{}", family.name);
+            assert!(family.help.ends_with('.') && !family.help.contains(['\n', '\\']), "{}", family.name);
         }
     }
 }

@@ -45,7 +45,7 @@ impl Exposition {
     pub fn histogram(&mut self, family: MetricFamily, label: (&str, &str), counted: &HistogramSnapshot) {
         let samples = self.family(family);
         for (bound, count) in counted.cumulative() {
-            write_sample(samples, family.name, "_bucket", &[label, ("le", bound)], count);
+            write_sample(samples, family.name, "_bucket", &[label, ("le", &bound)], count);
         }
         write_sample(samples, family.name, "_sum", &[label], counted.sum().as_secs_f64());
         write_sample(samples, family.name, "_count", &[label], counted.count());
@@ -59,9 +59,8 @@ impl Exposition {
                 MetricKind::Gauge => "gauge",
                 MetricKind::Histogram => "histogram",
             };
-            text.extend(["# HELP ", family.name, " "]);
-            escape(&mut text, family.help, false);
-            text.extend(["\n# TYPE ", family.name, " ", kind, "\n", &samples]);
+            text.extend(["# HELP ", family.name, " ", family.help, "\n"]);
+            text.extend(["# TYPE ", family.name, " ", kind, "\n", &samples]);
         }
         text
     }
@@ -70,26 +69,14 @@ impl Exposition {
 fn write_sample(text: &mut String, name: &str, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
     text.extend([name, suffix]);
     for (index, (label, content)) in labels.iter().enumerate() {
-        text.extend([if index == 0 { "{" } else { "," }, label, "=\""]);
-        escape(text, content, true);
-        text.push('"');
+        let escaped = content.replace('\\', r"\\").replace('\n', r"\n").replace('"', r#"\""#);
+        text.extend([if index == 0 { "{" } else { "," }, label, "=\"", &escaped, "\""]);
     }
     if !labels.is_empty() {
         text.push('}');
     }
     // Writing to a String cannot fail.
     let _ = writeln!(text, " {value}");
-}
-
-fn escape(text: &mut String, content: &str, is_label: bool) {
-    for letter in content.chars() {
-        match letter {
-            '\\' => text.push_str("\\\\"),
-            '\n' => text.push_str("\\n"),
-            '"' if is_label => text.push_str("\\\""),
-            letter => text.push(letter),
-        }
-    }
 }
 
 #[cfg(test)]

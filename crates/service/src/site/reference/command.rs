@@ -100,12 +100,8 @@ impl SampleCall {
             let _ =
                 writeln!(options, "  body: `{}`,", body.replace('\\', r"\\").replace('`', r"\`").replace("${", r"\${"));
         }
-        let call = match (options.is_empty(), variable_end(&self.path)) {
-            (true, None) => format!("fetch(\"{ORIGIN}{}\")", self.path),
-            (false, None) => format!("fetch(\"{ORIGIN}{}\", {{\n{options}}})", self.path),
-            (true, Some((path, name))) => format!("fetch(`{ORIGIN}{path}${{{name}}}`)"),
-            (false, Some((path, name))) => format!("fetch(`{ORIGIN}{path}${{{name}}}`, {{\n{options}}})"),
-        };
+        let options = if options.is_empty() { options } else { format!(", {{\n{options}}}") };
+        let call = format!("fetch(\"{ORIGIN}{}\"{options})", self.path);
         if self.is_stream {
             return format!(
                 "const response = await {call};\nfor await (const text of response.body.pipeThrough(new TextDecoderStream())) {{\n  \
@@ -125,10 +121,7 @@ impl SampleCall {
     }
 
     fn python(&self) -> String {
-        let mut arguments = match variable_end(&self.path) {
-            Some((path, name)) => format!("f\"{ORIGIN}{path}{{{name}}}\""),
-            None => format!("\"{ORIGIN}{}\"", self.path),
-        };
+        let mut arguments = format!("\"{ORIGIN}{}\"", self.path);
         if !self.headers.is_empty() {
             let headers = self
                 .headers
@@ -163,12 +156,6 @@ fn expression(value: &str, bearer: &str, end: &str) -> String {
         (None, Some(variable)) => variable.to_lowercase(),
         (None, None) => format!("\"{value}\""),
     }
-}
-
-/// Splits a path that ends in a variable into the part before it and the variable's name.
-fn variable_end(path: &str) -> Option<(&str, String)> {
-    let (before, name) = path.split_once('$')?;
-    Some((before, name.to_lowercase()))
 }
 
 /// The path with a value for each of its parameters.

@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use super::operation::method;
 
 /// A heading with those below it.
+#[derive(Default)]
 pub(super) struct ContentsEntry<'a> {
     pub(super) id: String,
     pub(super) title: String,

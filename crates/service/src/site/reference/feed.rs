@@ -17,13 +17,8 @@ pub(super) const FEED: &str = include_str!("../../../../../docs/feed.md");
 pub fn page(site: &Site, language: Language, document: &OpenApi) -> String {
     let words = &language.words().reference;
     let frame = PageFrame {
-        site,
-        language,
-        section: Section::Feed,
-        title: words.feed,
-        description: words.feed_description,
         scripts: &["reference.js"],
-        live: "",
+        ..PageFrame::new(site, language, Section::Feed, words.feed, words.feed_description)
     };
     let style = TextStyle::new(site, language, ApiDocument(document), &site.path("/docs"));
     let headings = headings(FEED);

@@ -1,6 +1,6 @@
 //! Syntax highlighting without a library: strings, keys, numbers and keywords. Everything else stays plain.
 
-use maud::{Markup, PreEscaped, Render};
+use maud::{Markup, PreEscaped, Render, html};
 
 use super::command::ORIGIN;
 
@@ -61,7 +61,7 @@ impl CodeLanguage {
     }
 }
 
-/// The code as HTML, with a `<span>` per coloured part and `origin` in place of [`ORIGIN`].
+/// The code as HTML, with a `<span>` per coloured part and `origin`, in one of its own, in place of [`ORIGIN`].
 pub(super) fn highlight(language: CodeLanguage, code: &str, origin: &str) -> Markup {
     let mut out = String::new();
     let mut rest = code;
@@ -71,33 +71,23 @@ pub(super) fn highlight(language: CodeLanguage, code: &str, origin: &str) -> Mar
             let is_key = language == CodeLanguage::Json && rest[length..].starts_with(':');
             (length, if is_key { "k" } else { "s" })
         } else if is_word_start && is_word(first) && language != CodeLanguage::Plain {
-            let length = rest.find(|letter| !is_word(letter)).unwrap_or(rest.len());
+            let word = rest.split(|letter| !is_word(letter)).next().unwrap_or(rest);
             let is_number = language != CodeLanguage::Shell && first.is_ascii_digit();
-            (
-                length,
-                if language.keywords().contains(&&rest[..length]) {
-                    "w"
-                } else if is_number {
-                    "n"
-                } else {
-                    ""
-                },
-            )
+            let other = if is_number { "n" } else { "" };
+            (word.len(), if language.keywords().contains(&word) { "w" } else { other })
         } else {
             (first.len_utf8(), "")
         };
         let (part, after) = rest.split_at(length);
         is_word_start = !part.ends_with(|letter| is_word(letter) || letter == '.' || letter == '-');
         if class.is_empty() {
-            push(&mut out, part, origin);
+            part.render_to(&mut out);
         } else {
-            out.extend(["<span class=\"", class, "\">"]);
-            push(&mut out, part, origin);
-            out.push_str("</span>");
+            html! { span class=(class) { (part) } }.render_to(&mut out);
         }
         rest = after;
     }
-    PreEscaped(out)
+    PreEscaped(out.replace(ORIGIN, &html! { span class="origin" { (origin) } }.into_string()))
 }
 
 /// The length of the string literal at the start of the code.
@@ -119,17 +109,6 @@ fn string(language: CodeLanguage, code: &str) -> Option<usize> {
 
 fn is_word(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
-}
-
-fn push(out: &mut String, part: &str, origin: &str) {
-    for (index, plain) in part.split(ORIGIN).enumerate() {
-        if index > 0 {
-            out.push_str("<span class=\"origin\">");
-            origin.render_to(out);
-            out.push_str("</span>");
-        }
-        plain.render_to(out);
-    }
 }
 
 #[cfg(test)]

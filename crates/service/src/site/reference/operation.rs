@@ -13,6 +13,7 @@ use super::document::{ApiAccess, DocumentedError, Operation, inline, name};
 use super::highlight::{CodeLanguage, highlight};
 use super::schema::{fields, items, kind_and_limits, plain};
 use super::text::code_block;
+use crate::site::layout::table_head;
 
 pub(super) fn show(page: &Reference<'_>, operation: Operation<'_>) -> Markup {
     let words = page.words();
@@ -66,25 +67,14 @@ fn parameters(page: &Reference<'_>, operation: Operation<'_>) -> Markup {
     html! {
         h4 { (words.parameters) }
         table class="fields" {
-            thead {
-                tr {
-                    th scope="col" { (words.name) }
-                    th scope="col" { (words.kind) }
-                    th scope="col" { (words.meaning) }
-                }
-            }
+            (table_head(&[words.name, words.kind, words.meaning]))
             tbody {
                 @for parameter in parameters {
                     tr {
                         td {
                             code { (parameter.name) } " "
                             span class="mark" {
-                                @match parameter.parameter_in {
-                                    ParameterIn::Header => (words.in_header),
-                                    ParameterIn::Path => (words.in_path),
-                                    ParameterIn::Query | ParameterIn::QueryString => (words.in_query),
-                                    ParameterIn::Cookie => "Cookie",
-                                }
+                                @if parameter.parameter_in == ParameterIn::Path { (words.in_path) } @else { (words.in_header) }
                                 ", "
                                 @if parameter.required == Required::True { b { (words.required) } } @else { (words.optional) }
                             }

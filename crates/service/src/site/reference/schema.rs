@@ -11,6 +11,7 @@ use utoipa::openapi::{Deprecated, RefOr};
 
 use super::document::ApiDocument;
 use super::text::TextStyle;
+use crate::site::layout::table_head;
 use crate::site::numbers::grouped;
 use crate::site::words::Words;
 
@@ -41,13 +42,7 @@ pub(super) fn fields(
     (!rows.is_empty()).then(|| {
         html! {
             table class="fields" {
-                thead {
-                    tr {
-                        th scope="col" { (heads.name) }
-                        th scope="col" { (heads.kind) }
-                        th scope="col" { (heads.meaning) }
-                    }
-                }
+                (table_head(&[heads.name, heads.kind, heads.meaning]))
                 tbody { @for row in &rows { (field(document, row, style, words)) } }
             }
         }
@@ -149,16 +144,11 @@ fn kind(document: ApiDocument<'_>, schema: &Schema) -> String {
         SchemaType::AnyValue => &[],
     };
     let kinds = types.iter().map(|of_type| match of_type {
-        Type::Object => "object".to_owned(),
-        Type::String => "string".to_owned(),
-        Type::Integer => "integer".to_owned(),
-        Type::Number => "number".to_owned(),
-        Type::Boolean => "boolean".to_owned(),
-        Type::Null => "null".to_owned(),
         Type::Array => {
             let items = items(schema).and_then(|items| document.schema(items));
             format!("{}[]", items.map(|items| kind(document, items)).unwrap_or_default())
         }
+        other => plain(&serde_json::to_value(other).unwrap_or_default()),
     });
     kinds.collect::<Vec<_>>().join(" | ")
 }

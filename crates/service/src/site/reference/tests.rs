@@ -87,6 +87,7 @@ fn the_schemas_have_nothing_that_the_page_does_not_show() {
     for operation in paths.flat_map(|item| item.as_object().unwrap().values()) {
         for parameter in operation["parameters"].as_array().into_iter().flatten() {
             keywords(&parameter["schema"], &mut found);
+            assert!(["header", "path"].contains(&parameter["in"].as_str().unwrap()), "{parameter}");
         }
     }
     let shown = [
@@ -174,6 +175,10 @@ fn errors_of_most_operations_are_common_and_each_has_one_place() {
 fn commands_of_each_kind() {
     let document = describe();
     let document = ApiDocument(&document);
+    for operation in document.operations() {
+        let command = code(document, operation, CodeLanguage::Shell);
+        assert!(!command.lines().next().unwrap().contains(['$', '{']), "a path needs values: {command}");
+    }
     for (id, expected) in [
         ("getStatus", "curl -sS URL/"),
         ("streamChanges", "curl -sS -N URL/live"),

@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use super::StatusPage;
 use super::legend::legend;
 use super::series::{DAY_MINUTES, days, known_minutes, passed_minutes, percent_up, since_first_known, unknown_minutes};
-use crate::site::calendar::CalendarTime;
+use crate::site::layout::table_head;
 
 const DAYS: u64 = 90;
 /// Bars per row.
@@ -94,7 +94,8 @@ impl StatusPage<'_> {
     }
 
     fn day_name(&self, day: &Day) -> String {
-        (self.words().status.day)(&CalendarTime::of(day.begins))
+        let (_, month, day) = day.begins.date();
+        (self.words().status.day)(month, day)
     }
 
     fn percent(&self, days: &[Day]) -> String {
@@ -106,19 +107,12 @@ impl StatusPage<'_> {
     /// The days with data, as numbers.
     fn availability_table(&self, days: &[Day]) -> Markup {
         let words = &self.words().status;
+        let shared = &self.words().shared;
         html! {
             details id="availability-table" {
                 summary { (words.as_table) }
                 table {
-                    thead {
-                        tr {
-                            th scope="col" { (words.day_column) }
-                            th scope="col" { (self.words().shared.up) }
-                            th scope="col" { (self.words().shared.partly_up) }
-                            th scope="col" { (self.words().shared.down) }
-                            th scope="col" { (words.no_data) }
-                        }
-                    }
+                    (table_head(&[words.day_column, shared.up, shared.partly_up, shared.down, words.no_data]))
                     tbody {
                         @for day in days.iter().rev() {
                             tr {

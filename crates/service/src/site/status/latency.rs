@@ -107,7 +107,7 @@ impl StatusPage<'_> {
                         tr {
                             th scope="col" { (words.hour) span data-utc { " (UTC)" } }
                             th scope="col" { (words.average) }
-                            th scope="col" { (words.state) }
+                            th scope="col" { (self.words().shared.status) }
                             th scope="col" { (words.recorded) }
                         }
                     }

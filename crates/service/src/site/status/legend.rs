@@ -15,36 +15,17 @@ pub(super) fn legend(label: &str, entries: &[(&str, &str)]) -> Markup {
 
 /// The worse it was, the thinner the bar and the taller the block. A line is a line, and unknown is hatched (by the style sheet).
 fn sign_of(sign: &str) -> Markup {
-    let (x, width) = match sign {
-        "up" => (1, 12),
-        "partial" => (3, 8),
-        _ => (5, 4),
-    };
-    html! {
-        @match sign {
-            "unknown" => { span class="swatch hatched" aria-hidden="true" {} }
-            "line" => {
-                svg class="swatch" viewBox="0 0 14 16" width="14" height="16" aria-hidden="true" {
-                    path class="line" d="M0 11L5 6L9 9L14 4" {}
-                }
-            }
-            "low" | "tall" => {
-                svg class="swatch" viewBox="0 0 14 16" width="14" height="16" aria-hidden="true" {
-                    @if *sign == *"low" {
-                        rect class="partial" x="0" y="10" width="14" height="6" {}
-                    } @else {
-                        rect class="down" x="0" y="2" width="14" height="14" {}
-                    }
-                }
-            }
-            "tile-up" | "tile-down" | "tile-unknown" => {
-                span class={ "dot " (sign.trim_start_matches("tile-")) } aria-hidden="true" {}
-            }
-            _ => {
-                svg class="swatch" viewBox="0 0 14 16" width="14" height="16" aria-hidden="true" {
-                    rect class=(sign) x=(x) y="0" width=(width) height="16" {}
-                }
-            }
+    let drawing = match sign {
+        "unknown" => return html! { span class="swatch hatched" aria-hidden="true" {} },
+        "tile-up" | "tile-down" | "tile-unknown" => {
+            return html! { span class={ "dot " (sign.trim_start_matches("tile-")) } aria-hidden="true" {} };
         }
-    }
+        "line" => html! { path class="line" d="M0 11L5 6L9 9L14 4" {} },
+        "low" => html! { rect class="partial" x="0" y="10" width="14" height="6" {} },
+        "tall" => html! { rect class="down" x="0" y="2" width="14" height="14" {} },
+        "up" => html! { rect class="up" x="1" y="0" width="12" height="16" {} },
+        "partial" => html! { rect class="partial" x="3" y="0" width="8" height="16" {} },
+        _ => html! { rect class="down" x="5" y="0" width="4" height="16" {} },
+    };
+    html! { svg class="swatch" viewBox="0 0 14 16" width="14" height="16" aria-hidden="true" { (drawing) } }
 }

@@ -86,7 +86,7 @@ pub(super) fn unknown_minutes(day: &Day, now: Time) -> u32 {
 }
 
 pub(super) fn passed_minutes(day: &Day, now: Time) -> u32 {
-    saturating::to_u32(super::minutes(now.since(day.begins))).min(DAY_MINUTES)
+    saturating::to_u32(now.since(day.begins).as_secs() / 60).min(DAY_MINUTES)
 }
 
 /// For how much of these days' recorded time every shard was up, as "99.98%". It is rounded down: a single minute short of a

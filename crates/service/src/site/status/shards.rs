@@ -85,7 +85,7 @@ impl StatusPage<'_> {
                 @if self.shards.is_empty() {
                     p class="card empty" { (words.no_shards) }
                 } @else {
-                    p { ((self.words().shared.shards_up)(self.count_up(), number(self.shards.len()))) "." }
+                    p { ((self.words().shared.shards_up)(self.count_up(), saturating::to_u64(self.shards.len()))) "." }
                     (self.troubled())
                     @if self.shards.len() <= MOST_TILES {
                         p class="quiet tiles-text" { (words.legend_text) @if is_grouped { " " (words.open_group) } }
@@ -123,11 +123,11 @@ impl StatusPage<'_> {
                 div class={ "card troubled " (worst.shape()) } {
                     h3 { (words.attention) }
                     ul {
-                        @for (first, reported) in lines.iter().take(MOST_LINES).filter_map(|line| line.first()) {
-                            @let last = lines.iter().find(|line| line[0].0.id == first.id).and_then(|line| line.last());
+                        @for line in lines.iter().take(MOST_LINES) {
+                            @let (first, reported) = &line[0];
                             li {
                                 span class={ "dot " (first.state.shape()) } aria-hidden="true" {}
-                                strong { (self.range(first.id, last.map_or(first.id, |(last, _)| last.id))) }
+                                strong { (self.range(first.id, line[line.len() - 1].0.id)) }
                                 ": " (self.state_word(first.state)) ", " (reported)
                             }
                         }
@@ -158,11 +158,11 @@ impl StatusPage<'_> {
     }
 
     fn count(&self, count: usize) -> String {
-        grouped(number(count), self.words())
+        grouped(saturating::to_u64(count), self.words())
     }
 
     pub(super) fn count_up(&self) -> u64 {
-        number(self.shards.iter().filter(|shard| shard.state == TileState::Up).count())
+        saturating::to_u64(self.shards.iter().filter(|shard| shard.state == TileState::Up).count())
     }
 
     fn groups(&self) -> Markup {
@@ -232,10 +232,6 @@ pub(super) fn average_latency(shards: &[ShardNow]) -> Option<f64> {
     let latencies = shards.iter().filter_map(|shard| shard.latency);
     let (sum, number) = latencies.fold((0.0, 0_u32), |(sum, number), latency| (sum + latency, number + 1));
     (number > 0).then(|| sum / f64::from(number))
-}
-
-fn number(count: usize) -> u64 {
-    saturating::to_u64(count)
 }
 
 #[cfg(test)]

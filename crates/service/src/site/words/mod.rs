@@ -3,8 +3,6 @@
 //! Each page has its own struct and file, with its English and German words.
 
 pub(super) mod dashboard;
-pub(super) mod de;
-pub(super) mod en;
 mod failures;
 pub(super) mod happenings;
 pub(super) mod home;
@@ -35,3 +33,23 @@ pub(super) struct Words {
     /// `/site/status`
     pub(super) status: StatusWords,
 }
+
+/// English.
+pub(super) const EN: Words = Words {
+    dashboard: dashboard::EN,
+    happenings: happenings::EN,
+    home: home::EN,
+    reference: reference::EN,
+    shared: shared::EN,
+    status: status::EN,
+};
+
+/// German.
+pub(super) const DE: Words = Words {
+    dashboard: dashboard::DE,
+    happenings: happenings::DE,
+    home: home::DE,
+    reference: reference::DE,
+    shared: shared::DE,
+    status: status::DE,
+};

@@ -31,7 +31,6 @@ pub(in crate::site) struct ReferenceWords {
     pub(in crate::site) deprecated: &'static str,
     pub(in crate::site) in_header: &'static str,
     pub(in crate::site) in_path: &'static str,
-    pub(in crate::site) in_query: &'static str,
     /// After a number.
     pub(in crate::site) characters: &'static str,
     /// After a number.
@@ -108,7 +107,6 @@ pub(super) const EN: ReferenceWords = ReferenceWords {
     deprecated: "deprecated",
     in_header: "header",
     in_path: "path",
-    in_query: "query",
     characters: "characters",
     entries: "entries",
     body: "Body",
@@ -208,7 +206,6 @@ pub(super) const DE: ReferenceWords = ReferenceWords {
     deprecated: "veraltet",
     in_header: "Header",
     in_path: "Pfad",
-    in_query: "Query",
     characters: "Zeichen",
     entries: "Einträge",
     body: "Body",

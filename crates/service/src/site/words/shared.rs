@@ -37,7 +37,7 @@ pub(in crate::site) struct SharedWords {
     /// The percent sign, with the space that the language puts before it.
     pub(in crate::site) percent: &'static str,
     pub(in crate::site) back_home: &'static str,
-    /// The link that reloads the page.
+    /// What reloads the page, or a list on it.
     pub(in crate::site) try_again: &'static str,
     /// When to reload the page, with the seconds from `Retry-After` if there are any; 0 means now.
     pub(in crate::site) try_again_in: fn(Option<u64>) -> String,

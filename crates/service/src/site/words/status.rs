@@ -8,7 +8,6 @@ use std::time::Duration;
 use domain::saturating;
 use maud::{Markup, html};
 
-use super::super::calendar::CalendarTime;
 use super::super::numbers::plural;
 
 pub(in crate::site) struct StatusWords {
@@ -16,9 +15,9 @@ pub(in crate::site) struct StatusWords {
     pub(in crate::site) description: &'static str,
     pub(in crate::site) as_of: fn(&Markup) -> Markup,
     /// "15 Nov 2026"
-    pub(in crate::site) date: fn(&CalendarTime) -> String,
+    pub(in crate::site) date: fn(u64, u64, u64) -> String,
     /// "15 Nov"
-    pub(in crate::site) day: fn(&CalendarTime) -> String,
+    pub(in crate::site) day: fn(u64, u64) -> String,
     /// "12 s"
     pub(in crate::site) short_span: fn(Duration) -> String,
 
@@ -99,7 +98,6 @@ pub(in crate::site) struct StatusWords {
     pub(in crate::site) as_table: &'static str,
     pub(in crate::site) hour: &'static str,
     pub(in crate::site) average: &'static str,
-    pub(in crate::site) state: &'static str,
     pub(in crate::site) recorded: &'static str,
     pub(in crate::site) day_column: &'static str,
     pub(in crate::site) minutes: fn(u32) -> String,
@@ -125,8 +123,8 @@ pub(in crate::site) struct StatusWords {
 pub(super) const EN: StatusWords = StatusWords {
     description: "The bot's status, uptime and incidents.",
     as_of: |time| html! { "As of " (time) },
-    date: |at| format!("{} {} {}", at.day, ENGLISH_MONTHS[at.month], at.year),
-    day: |at| format!("{} {}", at.day, ENGLISH_MONTHS[at.month]),
+    date: |year, month, day| format!("{day} {} {year}", month_in(ENGLISH_MONTHS, month)),
+    day: |month, day| format!("{day} {}", month_in(ENGLISH_MONTHS, month)),
     short_span: |span| short_span(span, "d"),
 
     announcements: "Announcements",
@@ -223,7 +221,6 @@ pub(super) const EN: StatusWords = StatusWords {
     as_table: "Show as a table",
     hour: "Hour",
     average: "Average",
-    state: "Status",
     recorded: "Recorded",
     day_column: "Day (UTC)",
     minutes: |count| format!("{count} min"),
@@ -250,8 +247,8 @@ pub(super) const EN: StatusWords = StatusWords {
 pub(super) const DE: StatusWords = StatusWords {
     description: "Status, Verfügbarkeit und Störungen des Bots.",
     as_of: |time| html! { "Stand: " (time) },
-    date: |at| format!("{}. {} {}", at.day, GERMAN_MONTHS[at.month], at.year),
-    day: |at| format!("{}. {}", at.day, GERMAN_MONTHS[at.month]),
+    date: |year, month, day| format!("{day}. {} {year}", month_in(GERMAN_MONTHS, month)),
+    day: |month, day| format!("{day}. {}", month_in(GERMAN_MONTHS, month)),
     short_span: |span| short_span(span, "T"),
 
     announcements: "Ankündigungen",
@@ -348,7 +345,6 @@ pub(super) const DE: StatusWords = StatusWords {
     as_table: "Als Tabelle anzeigen",
     hour: "Stunde",
     average: "Durchschnitt",
-    state: "Status",
     recorded: "Erfasst",
     day_column: "Tag (UTC)",
     minutes: |count| format!("{count} min"),
@@ -375,6 +371,11 @@ pub(super) const DE: StatusWords = StatusWords {
 const ENGLISH_MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const GERMAN_MONTHS: [&str; 12] =
     ["Jan.", "Feb.", "März", "Apr.", "Mai", "Juni", "Juli", "Aug.", "Sep.", "Okt.", "Nov.", "Dez."];
+
+/// The month's name by its number, which counts from 1.
+fn month_in(names: [&'static str; 12], month: u64) -> &'static str {
+    names[saturating::to_usize(month) - 1]
+}
 
 /// A span in few letters, for tiles.
 fn short_span(span: Duration, days: &str) -> String {
