@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use api::guilds::{self, GuildList};
 use domain::{Snowflake, Time, guild};
-use store::freshness::{Dependencies, Mark, Marking};
+use store::freshness::Marking;
 use store::{Account, Topic};
 use telemetry::metrics::CacheName;
 
-use super::cached::{CacheMap, CacheRead, Cached, Weigh};
+use super::cached::{CacheMap, CacheRead, Cached, Marked, Weigh};
 use super::compressible::CompressibleBody;
 use crate::accounts::{self, GuildLists, ListAge, ListError};
 use crate::config::{Config, GuildsConfig};
@@ -50,7 +50,7 @@ pub struct GuildsResponse {
     /// When a subscription that it shows as active ends.
     expires: Option<Time>,
     /// What decides which guilds it contains, and when it expires.
-    outline: (Dependencies, Mark),
+    outline: Marked,
 }
 
 /// A response under construction: a user's account, and the marks it was read under.
@@ -64,10 +64,10 @@ struct AccountRead<'a> {
 #[derive(Debug)]
 pub struct WatchedList {
     /// Everything the list consists of.
-    pub all: (Dependencies, Mark),
+    pub all: Marked,
     /// What decides which guilds those are, and when it expires. While this is unchanged, the list can be
     /// watched without reading it again.
-    pub outline: (Dependencies, Mark),
+    pub outline: Marked,
     /// When it expires on its own.
     pub expires: Option<Time>,
 }
@@ -221,9 +221,8 @@ impl GuildsView {
             }
         };
         let body = CompressibleBody::new(list.body.clone());
-        let (outlined_by, outlined, _) = outline.finish();
-        let outline = (outlined_by, outlined);
-        let response = GuildsResponse { list, body, fetched: stored.fetched, list_version, listed, expires, outline };
+        let (fetched, outline) = (stored.fetched, Marked::end(outline));
+        let response = GuildsResponse { list, body, fetched, list_version, listed, expires, outline };
         Ok(self.cache_of(listing).insert(user, read, response))
     }
 }
