@@ -35,15 +35,6 @@ impl CertificateWatch {
         Self { tls, clock, last_seen: None, failures: 0, errors: Throttle::default(), next_warning: Duration::ZERO }
     }
 
-    /// Never ends.
-    pub async fn run(mut self, every: Duration) {
-        let mut pace = tokio::time::interval(every);
-        loop {
-            pace.tick().await;
-            self.look();
-        }
-    }
-
     /// Takes over files that have changed and are no longer being written.
     pub fn look(&mut self) {
         let current = self.tls.certificate();
