@@ -6,6 +6,7 @@ use api::error::ErrorCode;
 use api::incidents::happenings;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get};
 use domain::history::recording::minute_of;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
@@ -16,7 +17,7 @@ use super::{encoding, etag, openapi};
 use crate::app::App;
 use crate::site::dashboard::SignIn;
 use crate::site::status::StatusFacts;
-use crate::site::{self, Facts, FixedPage, Language, PageName};
+use crate::site::{self, Facts, FixedPage, Language, PageName, Site};
 use crate::views::tagged::TaggedBody;
 
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
@@ -128,32 +129,17 @@ pub(super) async fn dashboard(State(app): State<Arc<App>>, headers: HeaderMap) -
     respond(&app, &page, &headers).await
 }
 
-/// `/docs`
-pub(super) async fn reference(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    let language = language(&headers);
-    let page = app.site.rendered.get_or_render_once((FixedPage::Reference, language), || {
-        site::reference::page(&app.site, language, &openapi::describe())
-    });
-    respond(&app, page, &headers).await
-}
-
-/// `/docs/feed`
-pub(super) async fn feed_reference(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    let language = language(&headers);
-    let page = app.site.rendered.get_or_render_once((FixedPage::Feed, language), || {
-        site::reference::feed::page(&app.site, language, &openapi::describe())
-    });
-    respond(&app, page, &headers).await
-}
-
-/// `/site/features`
-pub(super) async fn features(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    let language = language(&headers);
-    let page = app
-        .site
-        .rendered
-        .get_or_render_once((FixedPage::Features, language), || site::features::page(&app.site, language));
-    respond(&app, page, &headers).await
+/// `/docs`, `/docs/feed` and `/site/features`.
+pub(super) fn fixed(page: FixedPage) -> MethodRouter<Arc<App>> {
+    get(async move |State(app): State<Arc<App>>, headers: HeaderMap| {
+        let language = language(&headers);
+        let page = app.site.rendered.get_or_render_once((page, language), || match page {
+            FixedPage::Reference => site::reference::page(&app.site, language, &openapi::describe()),
+            FixedPage::Feed => site::reference::feed::page(&app.site, language, &openapi::describe()),
+            FixedPage::Features => site::features::page(&app.site, language),
+        });
+        respond(&app, page, &headers).await
+    })
 }
 
 /// `/site/roles.css`: the colours of the team's roles.
@@ -165,24 +151,14 @@ pub(super) async fn role_colours(State(app): State<Arc<App>>, headers: HeaderMap
     Ok(etag::respond_as(&sheet, CSS, NO_CACHE, &headers).await.into_response())
 }
 
-/// `/site/icon`: the picture that the operator has given.
-pub(super) async fn icon(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
-    let (media_type, body) = app.site.icon().ok_or(ErrorCode::NotFound)?;
-    let media_type = HeaderValue::from_static(media_type);
-    Ok(etag::respond_as(body, media_type, FOR_AN_HOUR, &headers).await.into_response())
-}
-
-/// `/site/preview`: the picture that chat apps show with a link.
-pub(super) async fn preview(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
-    let (media_type, body) = app.site.preview().ok_or(ErrorCode::NotFound)?;
-    let media_type = HeaderValue::from_static(media_type);
-    Ok(etag::respond_as(body, media_type, FOR_AN_HOUR, &headers).await.into_response())
-}
-
+/// `/site/icon`: the picture that the operator has given. `/site/preview`: the one that chat apps show with a link.
 /// `/favicon.ico`: the picture, whatever its type; browsers look at the content.
-pub(super) async fn favicon(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    let (media_type, body) = app.site.favicon();
-    etag::respond_as(body, HeaderValue::from_static(media_type), FOR_AN_HOUR, &headers).await.into_response()
+pub(super) fn picture(find: for<'a> fn(&'a Site) -> Option<(&'static str, &'a TaggedBody)>) -> MethodRouter<Arc<App>> {
+    get(async move |State(app): State<Arc<App>>, headers: HeaderMap| {
+        let (media_type, body) = find(&app.site).ok_or(ErrorCode::NotFound)?;
+        let media_type = HeaderValue::from_static(media_type);
+        Ok::<_, ApiError>(etag::respond_as(body, media_type, FOR_AN_HOUR, &headers).await)
+    })
 }
 
 /// `/robots.txt`
