@@ -11,6 +11,7 @@ use super::hot_response::HotBody;
 use super::zone::{RateLimitedBy, Zone, Zones};
 use super::{auth, etag, extract, guilds, readiness, stats, status, team};
 use crate::app::App;
+use crate::views::guilds::Listing;
 
 #[derive(Clone, Copy, Debug)]
 enum HotPath {
@@ -103,7 +104,7 @@ pub(super) fn try_respond(
             }
             let token = extract::parse_session_token(headers.token?)?;
             let session = app.views.sessions.cached(&token, context.time)?;
-            let cached = app.views.guilds.cached(session.user, context.time)?;
+            let cached = app.views.guilds.cached(Listing::WithBot, session.user, context.time)?;
             guilds::try_respond(&cached, context.time, headers)
         }
         HotPath::Ready => readiness::try_respond(app),

@@ -53,27 +53,18 @@ pub(super) struct TrackedBody {
     unread: Arc<AtomicBool>,
 }
 
-/// Tells whether part of a [`TrackedBody`] is unread, even after the body is gone.
-pub(super) struct BodyTracker(Arc<AtomicBool>);
-
-impl BodyTracker {
-    pub(super) fn has_unread(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
 impl TrackedBody {
-    pub(super) fn track<B>(body: B) -> (Body, BodyTracker)
+    /// Also returns whether part of it is unread, which is known even after the body is gone.
+    pub(super) fn track<B>(body: B) -> (Body, Arc<AtomicBool>)
     where
         B: hyper::body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let unread = Arc::new(AtomicBool::new(!body.is_end_stream()));
-        let tracker = BodyTracker(Arc::clone(&unread));
         if body.is_end_stream() {
-            return (Body::empty(), tracker);
+            return (Body::empty(), Arc::new(AtomicBool::new(false)));
         }
-        (Body::new(Self { body: Body::new(body), unread }), tracker)
+        let unread = Arc::new(AtomicBool::new(true));
+        (Body::new(Self { body: Body::new(body), unread: Arc::clone(&unread) }), unread)
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use api::envelope::Nothing;
@@ -28,7 +29,7 @@ use super::context::{REQUEST_ID, RequestContext};
 use super::cors::UnlistedOrigins;
 use super::error::{ApiError, OVERLOAD_RETRY};
 use super::fast_path::HotRoutes;
-use super::framing::{BodyTracker, TrackedBody};
+use super::framing::TrackedBody;
 use super::measure::MeasuredRequest;
 use super::respond::Success;
 use super::zone::{ErrorFormat, RequestBody, Zone, Zones};
@@ -87,19 +88,19 @@ impl HttpService {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let (parts, body) = request.into_parts();
-        let (body, tracker) = TrackedBody::track(body);
+        let (body, unread) = TrackedBody::track(body);
         let request = Request::from_parts(parts, body);
         let record = AccessRecord::begin(&self.app, &context, &request);
         let trace = record.as_ref().and_then(AccessRecord::trace_parent);
         // Everything logged in the meantime carries the ID.
         let scope = RequestScope { id: context.id.into(), trace };
-        request_id::scope(scope, self.respond(request, tracker, context, record, start_work)).await
+        request_id::scope(scope, self.respond(request, unread, context, record, start_work)).await
     }
 
     async fn respond(
         self,
         request: Request<Body>,
-        tracker: BodyTracker,
+        unread: Arc<AtomicBool>,
         context: RequestContext,
         record: Option<AccessRecord>,
         start_work: impl FnOnce() + Send,
@@ -126,7 +127,7 @@ impl HttpService {
             ends_connection = refusal.ends_connection();
         }
         // The unread rest of a body cannot be told from the next request.
-        if version < Version::HTTP_2 && (ends_connection || tracker.has_unread()) {
+        if version < Version::HTTP_2 && (ends_connection || unread.load(Ordering::Relaxed)) {
             response.headers_mut().insert(header::CONNECTION, CLOSE);
         }
         debug!(id = context.id(), method = %Untrusted(method.as_str()), path = %Untrusted(&asked), status = response.status().as_u16(), "answered");

@@ -119,10 +119,6 @@ impl Live {
         if self.closed.load(Ordering::SeqCst) { Err(LiveError::Stopping) } else { Ok(body) }
     }
 
-    fn forget(&self, id: u64) {
-        self.streams.lock().remove(&id);
-    }
-
     /// Ends all streams, and allows no new ones.
     pub fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);

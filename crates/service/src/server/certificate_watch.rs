@@ -73,7 +73,7 @@ impl CertificateWatch {
 
     /// Warns once per day about a certificate that expires soon or is not valid yet.
     pub fn warn_about_expiry(&mut self) {
-        let (Some(from), Some(expires)) = (self.tls.valid_from(), self.tls.expires()) else { return };
+        let Some((from, expires)) = self.tls.validity() else { return };
         let (now, ticks) = (self.clock.now(), self.clock.ticks());
         let left = expires.since(now);
         if (left > EXPIRES_SOON && from <= now) || ticks < self.next_warning {

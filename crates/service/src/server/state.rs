@@ -209,7 +209,7 @@ impl ConnectionState {
     /// Records a request that was answered from the cache, at these ticks.
     pub(super) fn note_answered(&self, ticks: Duration) {
         self.answered.fetch_add(1, Ordering::Relaxed);
-        self.since.store(in_millis(ticks), Ordering::Relaxed);
+        self.since.store(saturating::millis(ticks), Ordering::Relaxed);
         self.phase.store(Phase::Idle as u32, Ordering::Relaxed);
     }
 }
@@ -271,9 +271,5 @@ impl Drop for StreamGuard {
 }
 
 pub(super) fn millis(clock: &Clock) -> u64 {
-    in_millis(clock.ticks())
-}
-
-fn in_millis(ticks: Duration) -> u64 {
-    saturating::millis(ticks)
+    saturating::millis(clock.ticks())
 }

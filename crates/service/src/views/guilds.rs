@@ -102,9 +102,9 @@ impl GuildsView {
         }
     }
 
-    /// The list of a user's guilds with the bot, if it is cached and fresh and the provider's list in it needs no refresh.
-    pub fn cached(&self, user: Snowflake, now: Time) -> Option<Arc<Cached<GuildsResponse>>> {
-        self.recent_enough(Listing::WithBot, user, now)
+    /// A user's response, if it is cached and fresh and the provider's list in it needs no refresh.
+    pub fn cached(&self, listing: Listing, user: Snowflake, now: Time) -> Option<Arc<Cached<GuildsResponse>>> {
+        self.cached_of_any_age(listing, user, now).filter(|response| self.list_age(response, now) == ListAge::Recent)
     }
 
     /// A user's response; `forced` asks the provider first. Stale if the store cannot be reached.
@@ -114,7 +114,7 @@ impl GuildsView {
         user: Snowflake,
         forced: bool,
     ) -> Result<Arc<Cached<GuildsResponse>>, ListError> {
-        if !forced && let Some(cached) = self.recent_enough(listing, user, self.sources.clock.now()) {
+        if !forced && let Some(cached) = self.cached(listing, user, self.sources.clock.now()) {
             return Ok(cached);
         }
         match self.get_current(listing, user, forced).await {
@@ -165,10 +165,6 @@ impl GuildsView {
             Listing::WithBot => &self.cache,
             Listing::Invitable => &self.invitable,
         }
-    }
-
-    fn recent_enough(&self, listing: Listing, user: Snowflake, now: Time) -> Option<Arc<Cached<GuildsResponse>>> {
-        self.cached_of_any_age(listing, user, now).filter(|response| self.list_age(response, now) == ListAge::Recent)
     }
 
     fn list_age(&self, response: &GuildsResponse, now: Time) -> ListAge {
