@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::Time;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};
 
@@ -41,7 +40,6 @@ impl Reload {
     pub async fn run(mut self, mut hangup: Hangup, watch_every: Duration) {
         let mut watch = self.tls.clone().map(|tls| CertificateWatch::new(tls, self.app.sources.clock.clone()));
         let mut pace = tokio::time::interval(watch_every);
-        self.count_expiry();
         loop {
             tokio::select! {
                 () = hangup.received() => {
@@ -51,21 +49,14 @@ impl Reload {
                     if is_reloaded && let Some(watch) = &mut watch {
                         watch.forget();
                     }
-                    self.count_expiry();
                 }
                 _ = pace.tick(), if watch.is_some() => {
                     if let Some(watch) = &mut watch {
                         watch.look();
                     }
-                    self.count_expiry();
                 }
             }
         }
-    }
-
-    fn count_expiry(&self) {
-        let expires = self.tls.as_ref().and_then(|tls| tls.expires());
-        self.app.sources.metrics.certificate_expiry.set(expires.map_or(0, Time::seconds));
     }
 
     /// Takes over what has changed, or nothing if anything is wrong. Returns whether it did.

@@ -100,8 +100,14 @@ async fn a_certificate_is_replaced_under_load_and_no_handshake_fails() {
     let first = Pair { cert: read("cert.pem"), key: read("key.pem") };
     let next: Vec<Pair> = (0..5).map(|_| Pair::new()).collect();
     let all: Vec<&Pair> = std::iter::once(&first).chain(&next).collect();
-    let watch = CertificateWatch::new(app.tls.clone().unwrap(), app.clock.clone());
-    let watching = tokio::spawn(watch.run(Duration::from_millis(5)));
+    let mut watch = CertificateWatch::new(app.tls.clone().unwrap(), app.clock.clone());
+    let watching = tokio::spawn(async move {
+        let mut pace = tokio::time::interval(Duration::from_millis(5));
+        loop {
+            pace.tick().await;
+            watch.look();
+        }
+    });
 
     let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let clients: Vec<_> = (0..8)

@@ -176,12 +176,10 @@ impl GuildLists {
         match tokio::time::timeout(wait, flight.outcome()).await {
             Ok(Some(outcome)) => outcome,
             Ok(None) => Err(StoreError::Failed("a fetch of a guild list crashed".to_owned()).into()),
-            Err(_) => Err(IdpError {
-                kind: IdpErrorKind::Timeout,
-                code_spent: false,
-                detail: "the guild list did not arrive in time".to_owned(),
+            Err(_) => {
+                let detail = "the guild list did not arrive in time";
+                Err(IdpError { kind: IdpErrorKind::Timeout, ..unavailable(detail) }.into())
             }
-            .into()),
         }
     }
 

@@ -127,14 +127,14 @@ impl Accounts {
         attempt: SignInAttempt,
         last_uses: impl FnOnce(Snowflake) -> Vec<(SessionId, Time)>,
     ) -> Result<SignedIn, SignInError> {
-        let SignInAttempt { code, verifier, redirect_uri, agent, client } = attempt;
-        let hash = code_hash(&code, verifier.as_ref(), &redirect_uri);
+        let (agent, client) = (attempt.agent.clone(), attempt.client);
+        let hash = code_hash(&attempt);
         let exchange = self.exchanges.join(hash, || {
             let this = Arc::clone(self);
             // Now rather than when the task starts: requests that arrive before that must find it full.
             let permit = self.enter(client);
             async move {
-                let outcome = this.exchange_within_limits(permit, client, hash, code, verifier, redirect_uri).await;
+                let outcome = this.exchange_within_limits(permit, hash, &attempt).await;
                 let counted = outcome.as_ref().map_or_else(SignInOutcome::from, |_| SignInOutcome::SignedIn);
                 this.sources.metrics.sign_ins.count(counted);
                 outcome.inspect_err(|error| this.note_refusal(client, error))
@@ -172,18 +172,15 @@ impl Accounts {
     async fn exchange_within_limits(
         &self,
         permit: Result<Permit, SignInError>,
-        client: IpAddr,
         hash: CodeHash,
-        code: SecretString,
-        verifier: Option<SecretString>,
-        redirect_uri: String,
+        attempt: &SignInAttempt,
     ) -> Result<User, SignInError> {
         let _permit = permit?;
         let limited = |wait| self.limited(LimitName::RefusedSignIns, wait);
-        self.rate_limits.check_sign_in(client).map_err(limited)?;
-        let outcome = self.exchange_once(client, hash, code, verifier, redirect_uri).await;
+        self.rate_limits.check_sign_in(attempt.client).map_err(limited)?;
+        let outcome = self.exchange_once(hash, attempt).await;
         if outcome.as_ref().is_err_and(SignInError::counts_as_refused) {
-            self.rate_limits.refused_sign_in(client);
+            self.rate_limits.refused_sign_in(attempt.client);
         }
         outcome
     }
@@ -194,14 +191,7 @@ impl Accounts {
     }
 
     /// Exchanges the code unless this or another replica already has.
-    async fn exchange_once(
-        &self,
-        client: IpAddr,
-        hash: CodeHash,
-        code: SecretString,
-        verifier: Option<SecretString>,
-        redirect_uri: String,
-    ) -> Result<User, SignInError> {
+    async fn exchange_once(&self, hash: CodeHash, attempt: &SignInAttempt) -> Result<User, SignInError> {
         let store = &self.sources.store;
         // The exchange, a revocation that it may have to wait for, and the check afterwards.
         let claim_limit = 2 * self.exchange_limit + self.revocation_lease() + CLAIM_MARGIN;
@@ -218,8 +208,7 @@ impl Accounts {
                 Claim::Settled(_) => return Err(SignInError::Rejected),
             }
         }
-        let network = self.rate_limits.network_of(client);
-        let outcome = self.exchange(network, &code, verifier.as_ref(), &redirect_uri).await;
+        let outcome = self.exchange(attempt).await;
         let unspent = matches!(&outcome, Err(SignInError::Idp(error)) if !error.code_spent);
         let until = self.sources.clock.now().after(self.code_memory);
         if unspent || self.code_memory.is_zero() {
@@ -234,15 +223,11 @@ impl Accounts {
         outcome
     }
 
-    async fn exchange(
-        &self,
-        network: Option<ClientKey>,
-        code: &SecretString,
-        verifier: Option<&SecretString>,
-        redirect_uri: &str,
-    ) -> Result<User, SignInError> {
+    async fn exchange(&self, attempt: &SignInAttempt) -> Result<User, SignInError> {
+        let SignInAttempt { code, verifier, redirect_uri, client, .. } = attempt;
+        let network = self.rate_limits.network_of(*client);
         let both = async {
-            let grant = self.sources.provider.exchange(network, code, verifier, redirect_uri).await?;
+            let grant = self.sources.provider.exchange(network, code, verifier.as_ref(), redirect_uri).await?;
             if !grant.has_needed_scopes() {
                 return Err(SignInError::ScopeMissing);
             }
@@ -310,10 +295,10 @@ fn mark_code_spent(error: IdpError) -> IdpError {
 }
 
 /// Identifies an exchange. Each part is preceded by its length, so that different attempts never produce the same bytes.
-fn code_hash(code: &SecretString, verifier: Option<&SecretString>, redirect_uri: &str) -> CodeHash {
+fn code_hash(attempt: &SignInAttempt) -> CodeHash {
     let mut context = digest::Context::new(&digest::SHA256);
-    let verifier = verifier.map_or("", |verifier| verifier.expose_secret());
-    for part in [code.expose_secret(), verifier, redirect_uri] {
+    let verifier = attempt.verifier.as_ref().map_or("", |verifier| verifier.expose_secret());
+    for part in [attempt.code.expose_secret(), verifier, &attempt.redirect_uri] {
         context.update(&(part.len() as u64).to_be_bytes());
         context.update(part.as_bytes());
     }

@@ -22,6 +22,7 @@ use runtime::random::Random;
 use store::{self, Freshness, StoreError};
 use telemetry::Version;
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 use tracing::{debug, warn};
 
@@ -210,14 +211,18 @@ impl App {
         self.shutting_down.load(Ordering::Relaxed)
     }
 
-    /// Runs the periodic tasks until the returned task is aborted: saves uses of sessions, deletes expired ones, revokes
-    /// grants, records the bot's health, and watches the clock.
-    pub fn run_periodic_tasks(self: &Arc<Self>) -> tokio::task::JoinHandle<()> {
+    /// Starts the tasks that never end. One saves uses of sessions, deletes expired ones, revokes grants, records the bot's
+    /// health, and watches the clock; one keeps the public views cached; one tells live streams about changes.
+    pub fn start_tasks(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
         let app = Arc::clone(self);
         // Side by side, so that a slow write in one does not delay the other.
-        tokio::spawn(async move {
+        tasks.spawn(async move {
             tokio::join!(app.flush_and_sweep(), app.recorder.run(), app.clock_watch.run());
-        })
+        });
+        let views = Arc::clone(&self.views);
+        tasks.spawn(async move { views.keep_warm().await });
+        let live = Arc::clone(&self.live);
+        tasks.spawn(async move { live.run().await });
     }
 
     async fn flush_and_sweep(&self) {
@@ -246,18 +251,6 @@ impl App {
                 }
             }
         }
-    }
-
-    /// Keeps the public views cached until the returned task is aborted.
-    pub fn keep_warm(self: &Arc<Self>) -> tokio::task::JoinHandle<()> {
-        let views = Arc::clone(&self.views);
-        tokio::spawn(async move { views.keep_warm().await })
-    }
-
-    /// Tells live streams about changes until the returned task is aborted.
-    pub fn run_live(self: &Arc<Self>) -> tokio::task::JoinHandle<()> {
-        let live = Arc::clone(&self.live);
-        tokio::spawn(async move { live.run().await })
     }
 
     /// Waits for background tasks, saves what is only in memory, and closes the store.

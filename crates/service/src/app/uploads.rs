@@ -111,11 +111,9 @@ impl Uploads {
             loop {
                 uploads.cleaning.store(CLEANING, Ordering::SeqCst);
                 uploads.clean_up_all().await;
-                let is_asked_again = || {
-                    let ended = uploads.cleaning.compare_exchange(CLEANING, IDLE, Ordering::SeqCst, Ordering::SeqCst);
-                    ended.is_err()
-                };
-                if uploads.background.is_closing() || !is_asked_again() {
+                // An error means that it was asked to start again.
+                let ended = uploads.cleaning.compare_exchange(CLEANING, IDLE, Ordering::SeqCst, Ordering::SeqCst);
+                if ended.is_ok() || uploads.background.is_closing() {
                     break;
                 }
             }

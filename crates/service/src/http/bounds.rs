@@ -1,9 +1,10 @@
 //! Limits on a request: the size of its headers, and of a body that no route wants.
 
 use api::error::ErrorCode;
-use bytes::Bytes;
+use axum::body::Body;
 use http::HeaderMap;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Body as _;
 
 const BODY_BYTES: usize = 64 * 1024;
 const HEADER_COUNT: usize = 64;
@@ -35,11 +36,7 @@ impl HeaderSize {
 }
 
 /// Reads a body and drops it, up to a limit.
-pub(super) async fn drain<B>(body: B) -> Result<(), ErrorCode>
-where
-    B: hyper::body::Body<Data = Bytes> + Unpin,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+pub(super) async fn drain(body: Body) -> Result<(), ErrorCode> {
     if body.is_end_stream() {
         return Ok(());
     }

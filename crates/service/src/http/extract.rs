@@ -1,5 +1,6 @@
 //! Extractors: what handlers ask for in their signatures.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,35 +74,31 @@ impl FromRequestParts<Arc<App>> for Bot {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
-        let checked =
-            parts.extensions.get::<RequestContext>().map_or_else(|| app.sources.clock.ticks(), |context| context.ticks);
+        let context = RequestContext::from_request_parts(parts, app).await?;
         let hash = bot_key(&parts.headers);
         let cached = hash.and_then(|hash| Some((app.views.keys.cached(&hash)?, hash)));
         let found = match cached {
             Some(cached) => Ok(cached),
-            None => find_uncached(parts, app, hash).await,
+            None => find_uncached(app, context.client, hash).await,
         };
-        if let Some(origin) = parts.extensions.get::<RequestContext>().map(RequestContext::origin) {
-            match &found {
-                Ok((key, _)) => app.sources.audit.key_used(key, origin),
-                Err(error) => app.sources.audit.refused(AuditKind::KeyRefused, origin, error.code.name()),
-            }
+        match &found {
+            Ok((key, _)) => app.sources.audit.key_used(key, context.origin()),
+            Err(error) => app.sources.audit.refused(AuditKind::KeyRefused, context.origin(), error.code.name()),
         }
         let (key, hash) = found?;
         app.rate_limits.feed(&hash).map_err(|wait| {
             app.sources.metrics.limits.count(LimitName::FeedRequests);
             ApiError::limited(LimitName::FeedRequests, wait)
         })?;
-        Ok(Self { key, hash, checked })
+        Ok(Self { key, hash, checked: context.ticks })
     }
 }
 
 /// Looks up a key that is not cached. Guessing must not burden the store, so the number of tries per client address is limited.
 /// Beyond that, only keys on the list of valid ones are looked up, so that no bot is refused because another client at its
 /// address guesses keys.
-async fn find_uncached(parts: &Parts, app: &App, hash: Option<TokenHash>) -> Result<(Arc<str>, TokenHash), ApiError> {
-    let client = parts.extensions.get::<RequestContext>().map(|context| context.client);
-    let allowed = client.map_or(Ok(()), |client| app.rate_limits.unknown_key(client));
+async fn find_uncached(app: &App, client: IpAddr, hash: Option<TokenHash>) -> Result<(Arc<str>, TokenHash), ApiError> {
+    let allowed = app.rate_limits.unknown_key(client);
     let Ok(_permit) = app.uploads.key_lookups.try_acquire() else { return Err(feed_overloaded(app)) };
     if let Some(hash) = hash
         && (allowed.is_ok() || app.views.keys.was_valid(&hash).await?)

@@ -9,8 +9,9 @@ use super::error::ApiError;
 use super::hot_request::HotRequest;
 use super::hot_response::HotBody;
 use super::zone::{RateLimitedBy, Zone, Zones};
-use super::{auth, extract, guilds, readiness, stats, status, team};
+use super::{auth, etag, extract, guilds, readiness, stats, status, team};
 use crate::app::App;
+use crate::views::guilds::Listing;
 
 #[derive(Clone, Copy, Debug)]
 enum HotPath {
@@ -94,16 +95,16 @@ pub(super) fn try_respond(
             let body = app.views.status.cached(context.time, latencies)?;
             Some(HotBody { links_to_site: true, ..HotBody::fixed(body) })
         }
-        HotPath::Team => team::try_respond(app, headers),
+        HotPath::Team => app.views.team.with_cached(|cached| etag::try_respond(cached, team::CACHING, headers)),
         HotPath::Feedback => app.views.feedback.cached(app.sources.random.number()).map(HotBody::fixed),
-        HotPath::Stats => stats::try_respond(app, headers),
+        HotPath::Stats => app.views.stats.with_cached(|cached| etag::try_respond(cached, stats::CACHING, headers)),
         HotPath::Guilds => {
             if headers.cache_control.is_some_and(guilds::names_no_cache) {
                 return None;
             }
             let token = extract::parse_session_token(headers.token?)?;
             let session = app.views.sessions.cached(&token, context.time)?;
-            let cached = app.views.guilds.cached(session.user, context.time)?;
+            let cached = app.views.guilds.cached(Listing::WithBot, session.user, context.time)?;
             guilds::try_respond(&cached, context.time, headers)
         }
         HotPath::Ready => readiness::try_respond(app),

@@ -17,5 +17,5 @@ use crate::app::App;
 #[utoipa::path(get, path = "/feedback", operation_id = "listFeedback", tag = "public",
     responses((status = 200, description = "Some feedback", body = Vec<FeedbackData>), Refusals, StoreRefusals))]
 pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
-    Ok(json(app.views.feedback.get(app.sources.random.number()).await?).into_response())
+    Ok(json(app.views.feedback.draw(app.sources.random.number()).await?).into_response())
 }

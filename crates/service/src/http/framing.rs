@@ -7,8 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
+use axum::BoxError;
+use axum::body::Body;
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Version, header};
-use hyper::body::{Body, Frame, SizeHint};
+use hyper::body::{Frame, SizeHint};
 use runtime::host;
 
 /// Whether a request names its host once, in a form that all programs read the same way. Only HTTP/1.1 requires it: HTTP/1.0
@@ -45,35 +48,34 @@ pub(super) fn has_valid_transfer_encoding(headers: &HeaderMap) -> bool {
 }
 
 /// A request body that tracks whether all of it was read.
-pub(super) struct TrackedBody<B> {
-    body: B,
+pub(super) struct TrackedBody {
+    body: Body,
     unread: Arc<AtomicBool>,
 }
 
-/// Tells whether part of a [`TrackedBody`] is unread, even after the body is gone.
-pub(super) struct BodyTracker(Arc<AtomicBool>);
-
-impl BodyTracker {
-    pub(super) fn has_unread(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+impl TrackedBody {
+    /// Also returns whether part of it is unread, which is known even after the body is gone.
+    pub(super) fn track<B>(body: B) -> (Body, Arc<AtomicBool>)
+    where
+        B: hyper::body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        if body.is_end_stream() {
+            return (Body::empty(), Arc::new(AtomicBool::new(false)));
+        }
+        let unread = Arc::new(AtomicBool::new(true));
+        (Body::new(Self { body: Body::new(body), unread: Arc::clone(&unread) }), unread)
     }
 }
 
-impl<B: Body> TrackedBody<B> {
-    pub(super) fn new(body: B) -> (Self, BodyTracker) {
-        let unread = Arc::new(AtomicBool::new(!body.is_end_stream()));
-        (Self { body, unread: Arc::clone(&unread) }, BodyTracker(unread))
-    }
-}
-
-impl<B: Body + Unpin> Body for TrackedBody<B> {
-    type Data = B::Data;
-    type Error = B::Error;
+impl hyper::body::Body for TrackedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
         // A body that broke off counts as unread.
         if matches!(polled, Poll::Ready(None))

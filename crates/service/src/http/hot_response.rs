@@ -52,14 +52,6 @@ pub(crate) struct HotResponse<'a> {
     pub(super) is_head: bool,
 }
 
-/// A header's value.
-enum Text<'a> {
-    Fixed(&'static str),
-    Shared(&'a HeaderValue),
-    Bytes(&'a [u8]),
-    Number(u64),
-}
-
 impl HotBody {
     /// A body that is never cached.
     pub(super) fn fixed(bytes: Bytes) -> Self {
@@ -106,16 +98,7 @@ impl HotResponse<'_> {
             StatusCode::NOT_MODIFIED => out.extend_from_slice(b"HTTP/1.1 304 Not Modified\r\n"),
             status => out.extend_from_slice(format!("HTTP/1.1 {status}\r\n").as_bytes()),
         }
-        self.each_header(|name, value| {
-            out.extend_from_slice(name.as_bytes());
-            match value {
-                Text::Fixed(text) => out.extend_from_slice(text.as_bytes()),
-                Text::Shared(value) => out.extend_from_slice(value.as_bytes()),
-                Text::Bytes(bytes) => out.extend_from_slice(bytes),
-                Text::Number(number) => write_number(out, number),
-            }
-            out.extend_from_slice(b"\r\n");
-        });
+        self.write_headers(out);
         out.extend_from_slice(b"\r\n");
         if follows > COPIED_BYTES {
             return self.body.bytes;
@@ -125,49 +108,60 @@ impl HotResponse<'_> {
     }
 
     /// Names include the `: ` that follows them, which saves a write per header.
-    fn each_header(&self, mut put: impl FnMut(&'static str, Text<'_>)) {
-        use Text::{Bytes, Fixed, Number, Shared};
+    fn write_headers(&self, out: &mut Vec<u8>) {
         let body = &self.body;
         if !body.is_unchanged() {
-            put("content-type: ", Fixed("application/json"));
+            put(out, "content-type: ", b"application/json");
             if body.encoding == HotEncoding::Gzip {
-                put("content-encoding: ", Fixed("gzip"));
+                put(out, "content-encoding: ", b"gzip");
             }
-            put("content-length: ", Number(body.bytes.len() as u64));
+            put_number(out, "content-length: ", body.bytes.len() as u64);
         }
         let varies = body.encoding != HotEncoding::Always;
         match (self.cors == Cors::AllowedOrigins, varies) {
             (false, false) => {}
-            (false, true) => put("vary: ", Fixed("accept-encoding")),
-            (true, false) => put("vary: ", Fixed("origin")),
-            (true, true) => put("vary: ", Fixed("origin, accept-encoding")),
+            (false, true) => put(out, "vary: ", b"accept-encoding"),
+            (true, false) => put(out, "vary: ", b"origin"),
+            (true, true) => put(out, "vary: ", b"origin, accept-encoding"),
         }
-        put("cache-control: ", Fixed(body.caching));
+        put(out, "cache-control: ", body.caching.as_bytes());
         if let Some(etag) = &body.etag {
-            put("etag: ", Shared(etag));
+            put(out, "etag: ", etag.as_bytes());
         }
         if let Some(link) = &self.link {
-            put("link: ", Shared(link));
+            put(out, "link: ", link.as_bytes());
         }
         if let Some(age) = body.age {
-            put("age: ", Number(age));
+            put_number(out, "age: ", age);
         }
         if let Some(seconds) = body.retry_after {
-            put("retry-after: ", Number(seconds));
+            put_number(out, "retry-after: ", seconds);
         }
-        put("x-request-id: ", Bytes(self.id.as_bytes()));
-        put("date: ", Shared(&self.date));
-        put("x-content-type-options: ", Fixed("nosniff"));
+        put(out, "x-request-id: ", self.id.as_bytes());
+        put(out, "date: ", self.date.as_bytes());
+        put(out, "x-content-type-options: ", b"nosniff");
         if self.is_secure {
-            put("strict-transport-security: ", Fixed("max-age=31536000"));
+            put(out, "strict-transport-security: ", b"max-age=31536000");
         }
         match (self.cors, self.origin) {
-            (Cors::AnyOrigin, _) => put("access-control-allow-origin: ", Fixed("*")),
-            (Cors::AllowedOrigins, Some(origin)) => put("access-control-allow-origin: ", Bytes(origin)),
+            (Cors::AnyOrigin, _) => put(out, "access-control-allow-origin: ", b"*"),
+            (Cors::AllowedOrigins, Some(origin)) => put(out, "access-control-allow-origin: ", origin),
             (Cors::AllowedOrigins, None) | (Cors::NoOrigin, _) => return,
         }
-        put("access-control-expose-headers: ", Fixed(super::cors::EXPOSED));
+        put(out, "access-control-expose-headers: ", super::cors::EXPOSED.as_bytes());
     }
+}
+
+fn put(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn put_number(out: &mut Vec<u8>, name: &str, number: u64) {
+    out.extend_from_slice(name.as_bytes());
+    write_number(out, number);
+    out.extend_from_slice(b"\r\n");
 }
 
 fn write_number(out: &mut Vec<u8>, mut number: u64) {

@@ -115,7 +115,7 @@ mod tests {
     use api::error_responses::ErrorResponse;
 
     use super::super::routes::route_table;
-    use super::super::zone::{Deadline, RateLimitedBy, RequestBody};
+    use super::super::zone::{RateLimitedBy, RequestBody};
     use super::*;
 
     /// The codes that an operation may answer with.
@@ -146,7 +146,7 @@ mod tests {
                     ("overloaded", true),
                     ("rate_limited", zone.rate_limit != RateLimitedBy::Nobody),
                     ("body_too_large", zone.body == RequestBody::Drained || takes_body),
-                    ("timeout", zone.deadline == Deadline::RequestTimeout),
+                    ("timeout", zone.body == RequestBody::Drained),
                     ("request_timeout", zone.body == RequestBody::Drained || takes_body),
                 ];
                 for (code, may_be) in expected {

@@ -6,17 +6,18 @@ use api::error::ErrorCode;
 use api::incidents::happenings;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get};
 use domain::history::recording::minute_of;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 use super::context::RequestContext;
 use super::error::ApiError;
 use super::language::language;
-use super::{encoding, etag, openapi};
+use super::{encoding, etag};
 use crate::app::App;
 use crate::site::dashboard::SignIn;
 use crate::site::status::StatusFacts;
-use crate::site::{self, Facts, Language, PageName};
+use crate::site::{self, Facts, Language, PageName, Site};
 use crate::views::tagged::TaggedBody;
 
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
@@ -128,31 +129,14 @@ pub(super) async fn dashboard(State(app): State<Arc<App>>, headers: HeaderMap) -
     respond(&app, &page, &headers).await
 }
 
-/// `/docs`
-pub(super) async fn reference(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    let language = language(&headers);
-    let page = app.site.rendered.get_or_render_timeless((PageName::Reference, language), Vec::new(), || {
-        site::reference::page(&app.site, language, &openapi::describe())
-    });
-    respond(&app, &page, &headers).await
-}
-
-/// `/docs/feed`
-pub(super) async fn feed_reference(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    let language = language(&headers);
-    let page = app.site.rendered.get_or_render_timeless((PageName::Feed, language), Vec::new(), || {
-        site::reference::feed::page(&app.site, language, &openapi::describe())
-    });
-    respond(&app, &page, &headers).await
-}
-
-/// `/site/features`
-pub(super) async fn features(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    let language = language(&headers);
-    let page = app.site.rendered.get_or_render_timeless((PageName::Features, language), Vec::new(), || {
-        site::features::page(&app.site, language)
-    });
-    respond(&app, &page, &headers).await
+/// A page that never changes.
+pub(super) fn fixed(name: PageName, render: fn(&Site, Language) -> String) -> MethodRouter<Arc<App>> {
+    get(async move |State(app): State<Arc<App>>, headers: HeaderMap| {
+        let language = language(&headers);
+        let render = || render(&app.site, language);
+        let page = app.site.rendered.get_or_render_timeless((name, language), Vec::new(), render);
+        respond(&app, &page, &headers).await
+    })
 }
 
 /// `/site/roles.css`: the colours of the team's roles.
@@ -164,24 +148,14 @@ pub(super) async fn role_colours(State(app): State<Arc<App>>, headers: HeaderMap
     Ok(etag::respond_as(&sheet, CSS, NO_CACHE, &headers).await.into_response())
 }
 
-/// `/site/icon`: the picture that the operator has given.
-pub(super) async fn icon(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
-    let (media_type, body) = app.site.icon().ok_or(ErrorCode::NotFound)?;
-    let media_type = HeaderValue::from_static(media_type);
-    Ok(etag::respond_as(body, media_type, FOR_AN_HOUR, &headers).await.into_response())
-}
-
-/// `/site/preview`: the picture that chat apps show with a link.
-pub(super) async fn preview(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
-    let (media_type, body) = app.site.preview().ok_or(ErrorCode::NotFound)?;
-    let media_type = HeaderValue::from_static(media_type);
-    Ok(etag::respond_as(body, media_type, FOR_AN_HOUR, &headers).await.into_response())
-}
-
+/// `/site/icon`: the picture that the operator has given. `/site/preview`: the one that chat apps show with a link.
 /// `/favicon.ico`: the picture, whatever its type; browsers look at the content.
-pub(super) async fn favicon(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    let (media_type, body) = app.site.favicon();
-    etag::respond_as(body, HeaderValue::from_static(media_type), FOR_AN_HOUR, &headers).await.into_response()
+pub(super) fn picture(find: for<'a> fn(&'a Site) -> Option<(&'static str, &'a TaggedBody)>) -> MethodRouter<Arc<App>> {
+    get(async move |State(app): State<Arc<App>>, headers: HeaderMap| {
+        let (media_type, body) = find(&app.site).ok_or(ErrorCode::NotFound)?;
+        let media_type = HeaderValue::from_static(media_type);
+        Ok::<_, ApiError>(etag::respond_as(body, media_type, FOR_AN_HOUR, &headers).await)
+    })
 }
 
 /// `/robots.txt`

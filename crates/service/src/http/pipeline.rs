@@ -4,6 +4,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use api::envelope::Nothing;
@@ -31,7 +32,7 @@ use super::fast_path::HotRoutes;
 use super::framing::TrackedBody;
 use super::measure::MeasuredRequest;
 use super::respond::Success;
-use super::zone::{Deadline, ErrorFormat, PermitPool, RequestBody, Zone, Zones};
+use super::zone::{ErrorFormat, RequestBody, Zone, Zones};
 use super::{bounds, date, framing, pages};
 use crate::app::App;
 
@@ -86,30 +87,27 @@ impl HttpService {
         B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        let (parts, body) = request.into_parts();
+        let (body, unread) = TrackedBody::track(body);
+        let request = Request::from_parts(parts, body);
         let record = AccessRecord::begin(&self.app, &context, &request);
         let trace = record.as_ref().and_then(AccessRecord::trace_parent);
         // Everything logged in the meantime carries the ID.
         let scope = RequestScope { id: context.id.into(), trace };
-        request_id::scope(scope, self.respond(request, context, record, start_work)).await
+        request_id::scope(scope, self.respond(request, unread, context, record, start_work)).await
     }
 
-    async fn respond<B>(
+    async fn respond(
         self,
-        request: Request<B>,
+        request: Request<Body>,
+        unread: Arc<AtomicBool>,
         context: RequestContext,
         record: Option<AccessRecord>,
         start_work: impl FnOnce() + Send,
-    ) -> Response<Body>
-    where
-        B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    ) -> Response<Body> {
         let asked = request.uri().path().to_owned();
         let (method, headers, version) = (request.method().clone(), request.headers().clone(), request.version());
         let measured = MeasuredRequest::new(&self.requests, &self.app.sources.clock, &method, &context);
-        let (parts, body) = request.into_parts();
-        let (body, tracker) = TrackedBody::new(body);
-        let request = Request::from_parts(parts, body);
         let work = AssertUnwindSafe(self.route(request, self.inner_path(&asked), &context, start_work)).catch_unwind();
         let mut response = work
             .await
@@ -129,7 +127,7 @@ impl HttpService {
             ends_connection = refusal.ends_connection();
         }
         // The unread rest of a body cannot be told from the next request.
-        if version < Version::HTTP_2 && (ends_connection || tracker.has_unread()) {
+        if version < Version::HTTP_2 && (ends_connection || unread.load(Ordering::Relaxed)) {
             response.headers_mut().insert(header::CONNECTION, CLOSE);
         }
         debug!(id = context.id(), method = %Untrusted(method.as_str()), path = %Untrusted(&asked), status = response.status().as_u16(), "answered");
@@ -154,26 +152,22 @@ impl HttpService {
 
     /// Checks the request against its limits and its zone's, then passes it to the router. The client and we each have the
     /// zone's time limit, one after the other, so that a slow client cannot make us late.
-    async fn route<B>(
+    async fn route(
         &self,
-        request: Request<B>,
+        request: Request<Body>,
         path: Option<&str>,
         context: &RequestContext,
         start_work: impl FnOnce() + Send,
-    ) -> axum::response::Response
-    where
-        B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    ) -> Response<Body> {
         let zone = context.zone;
         let is_preflight = zone.cors.has_readers() && is_preflight(request.method(), request.headers());
         if let Err(refusal) = check(request.headers(), context, is_preflight) {
             return refusal.into_response();
         }
         let (parts, body) = request.into_parts();
-        let limit = match zone.deadline {
-            Deadline::RequestTimeout => Some(self.app.current.get().limits.request_timeout),
-            Deadline::Unbounded => None,
+        let limit = match zone.body {
+            RequestBody::Drained => Some(self.app.current.get().limits.request_timeout),
+            RequestBody::Streamed => None,
         };
         let body = match within(limit, receive(body, zone, start_work)).await {
             Some(Ok(body)) => body,
@@ -191,12 +185,7 @@ impl HttpService {
     }
 
     /// Answers a request that has arrived, or whose body the handler reads.
-    async fn work(
-        &self,
-        request: Request<axum::body::Body>,
-        path: Option<&str>,
-        context: &RequestContext,
-    ) -> axum::response::Response {
+    async fn work(&self, request: Request<Body>, path: Option<&str>, context: &RequestContext) -> Response<Body> {
         let zone = context.zone;
         let (mut parts, body) = request.into_parts();
         // Only now, because a request whose body never comes must not take a permit from others.
@@ -227,12 +216,12 @@ impl HttpService {
     }
 
     fn permit(&self, zone: Zone) -> Result<Option<(SemaphorePermit<'_>, GaugeGuard)>, TryAcquireError> {
-        match zone.permits {
-            PermitPool::Requests => {
+        match zone.body {
+            RequestBody::Drained => {
                 let permit = self.app.request_permits.try_acquire()?;
                 Ok(Some((permit, self.app.sources.metrics.requests_in_flight.hold())))
             }
-            PermitPool::PerKey => Ok(None),
+            RequestBody::Streamed => Ok(None),
         }
     }
 
@@ -290,18 +279,10 @@ async fn within<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Op
 }
 
 /// Waits for the body to arrive, unless the handler reads it.
-async fn receive<B>(body: B, zone: Zone, start_work: impl FnOnce()) -> Result<axum::body::Body, ErrorCode>
-where
-    B: hyper::body::Body<Data = Bytes> + Send + Unpin + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    let body = match zone.body {
-        RequestBody::Streamed => axum::body::Body::new(body),
-        RequestBody::Drained => {
-            bounds::drain(body).await?;
-            axum::body::Body::empty()
-        }
-    };
+async fn receive(mut body: Body, zone: Zone, start_work: impl FnOnce()) -> Result<Body, ErrorCode> {
+    if zone.body == RequestBody::Drained {
+        bounds::drain(std::mem::take(&mut body)).await?;
+    }
     start_work();
     Ok(body)
 }
@@ -312,7 +293,7 @@ fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
 }
 
 /// Answers a known path with another method: `OPTIONS` lists the methods, anything else is refused, both with `Allow`.
-fn refuse_method(refused: &axum::response::Response, asks_options: bool) -> axum::response::Response {
+fn refuse_method(refused: &Response<Body>, asks_options: bool) -> Response<Body> {
     let methods = refused.headers().get(header::ALLOW).and_then(|allow| allow.to_str().ok()).unwrap_or_default();
     let allow = methods.split(',').map(str::trim).chain(["OPTIONS"]).collect::<Vec<_>>().join(", ");
     let mut response = if asks_options {
@@ -327,14 +308,14 @@ fn refuse_method(refused: &axum::response::Response, asks_options: bool) -> axum
 }
 
 /// The response to a `HEAD`: every header of the `GET`, including its length, and no body.
-fn without_body<B: hyper::body::Body + Default>(response: Response<B>) -> Response<B> {
+fn without_body(response: Response<Body>) -> Response<Body> {
     let (mut parts, body) = response.into_parts();
     if let Some(length) = body.size_hint().exact()
         && !parts.headers.contains_key(header::CONTENT_LENGTH)
     {
         parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     }
-    Response::from_parts(parts, B::default())
+    Response::from_parts(parts, Body::empty())
 }
 
 #[cfg(test)]

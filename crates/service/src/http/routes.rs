@@ -8,6 +8,7 @@ use super::{
     auth, badges, feed, feedback, guilds, language, live, me, openapi, pages, readiness, sessions, stats, status, team,
 };
 use crate::config::{SiteConfig, SitePart};
+use crate::site::{PageName, Site, features, reference};
 
 /// A zone (`zone.rs`) decides CORS, rate limit, body, deadline and permits of its routes.
 pub(super) fn route_table(site: Option<&SiteConfig>) -> RouteTable {
@@ -52,16 +53,16 @@ fn site_routes(api: Routes, site: &SiteConfig) -> Routes {
         .page(SITE, "/site", get(pages::to_home))
         .page(SITE, "/site/", language::switchable("/site/", get(pages::home)))
         .page(SITE, "/site/roles.css", get(pages::role_colours))
-        .page(SITE, "/site/icon", get(pages::icon))
-        .page(SITE, "/site/preview", get(pages::preview))
+        .page(SITE, "/site/icon", pages::picture(Site::icon))
+        .page(SITE, "/site/preview", pages::picture(Site::preview))
         .page(SITE, "/site/assets/{file}", get(pages::asset))
         // Browsers and crawlers always look here.
-        .page(SITE, "/favicon.ico", get(pages::favicon))
+        .page(SITE, "/favicon.ico", pages::picture(|site| Some(site.favicon())))
         .page(SITE, "/robots.txt", get(pages::robots))
         // Other sites show them.
         .page(PUBLIC, "/badge/{file}", get(badges::show));
     if site.features.is_some() {
-        let page = language::switchable("/site/features", get(pages::features));
+        let page = language::switchable("/site/features", pages::fixed(PageName::Features, features::page));
         routes = routes.page(SITE, "/site/features", page);
     }
     let is_shown = |part| !site.hide.contains(&part);
@@ -80,11 +81,12 @@ fn site_routes(api: Routes, site: &SiteConfig) -> Routes {
         routes = routes.page(SITE, "/site/dashboard", page);
     }
     if is_shown(SitePart::Docs) {
-        routes = routes.page(SITE, "/docs", language::switchable("/docs", get(pages::reference))).page(
-            SITE,
-            "/docs/feed",
-            language::switchable("/docs/feed", get(pages::feed_reference)),
-        );
+        let api =
+            pages::fixed(PageName::Reference, |site, language| reference::page(site, language, &openapi::describe()));
+        let feed =
+            pages::fixed(PageName::Feed, |site, language| reference::feed::page(site, language, &openapi::describe()));
+        routes = routes.page(SITE, "/docs", language::switchable("/docs", api));
+        routes = routes.page(SITE, "/docs/feed", language::switchable("/docs/feed", feed));
     }
     routes.unknown_below("/site", SITE).unknown_below("/docs", SITE)
 }

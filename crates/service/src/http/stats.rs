@@ -10,12 +10,10 @@ use http::{HeaderMap, HeaderValue};
 
 use super::error::ApiError;
 use super::etag;
-use super::hot_request::HotHeaders;
-use super::hot_response::HotBody;
 use crate::app::App;
 
 /// A browser may keep it but must revalidate it.
-const CACHING: &str = "no-cache";
+pub(super) const CACHING: &str = "no-cache";
 
 /// Get the totals
 ///
@@ -29,9 +27,4 @@ const CACHING: &str = "no-cache";
 pub(super) async fn show(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
     let cached = app.views.stats.get().await?;
     Ok(etag::respond(&cached, HeaderValue::from_static(CACHING), &headers).await.into_response())
-}
-
-/// The response of the fast path, if it is cached and no work is left.
-pub(super) fn try_respond(app: &App, asked: &HotHeaders<'_>) -> Option<HotBody> {
-    app.views.stats.with_cached(|cached| etag::try_respond(cached, CACHING, asked))
 }

@@ -32,7 +32,7 @@ pub(super) async fn show(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let sent = headers.get(SENT_EPOCH).map(HeaderValue::as_bytes);
-    let body = app.views.status.get(|| latencies(&app, &context, sent)).await?;
+    let body = app.views.status.get_body(|| latencies(&app, &context, sent)).await?;
     let mut response = json(body);
     response.headers_mut().extend(app.site.link().map(|link| (header::LINK, link.clone())));
     Ok(response.into_response())

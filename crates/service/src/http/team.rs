@@ -10,11 +10,9 @@ use http::{HeaderMap, HeaderValue};
 
 use super::error::ApiError;
 use super::etag;
-use super::hot_request::HotHeaders;
-use super::hot_response::HotBody;
 use crate::app::App;
 
-const CACHING: &str = "public, max-age=60, stale-while-revalidate=300";
+pub(super) const CACHING: &str = "public, max-age=60, stale-while-revalidate=300";
 
 /// Get the team
 ///
@@ -27,9 +25,4 @@ const CACHING: &str = "public, max-age=60, stale-while-revalidate=300";
 pub(super) async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, ApiError> {
     let cached = app.views.team.get().await?;
     Ok(etag::respond(&cached, HeaderValue::from_static(CACHING), &headers).await.into_response())
-}
-
-/// The response of the fast path, if it is cached and no work is left.
-pub(super) fn try_respond(app: &App, asked: &HotHeaders<'_>) -> Option<HotBody> {
-    app.views.team.with_cached(|cached| etag::try_respond(cached, CACHING, asked))
 }

@@ -18,11 +18,8 @@ pub(super) struct Zone {
     pub(super) cors: Cors,
     /// Whose rate limit a request counts against.
     pub(super) rate_limit: RateLimitedBy,
-    /// What happens to a request's body.
+    /// What happens to a request's body, and which time limit and permits it has.
     pub(super) body: RequestBody,
-    pub(super) deadline: Deadline,
-    /// Which pool a request takes its permit from.
-    pub(super) permits: PermitPool,
     /// Whether a response's length may be unknown when it begins.
     pub(super) may_stream: bool,
     pub(super) errors: ErrorFormat,
@@ -47,26 +44,12 @@ pub(super) enum RateLimitedBy {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestBody {
-    /// No route in the zone accepts one: it is read up to a limit and dropped.
+    /// No route in the zone accepts one: it is read up to a limit and dropped. The request has `limits.request_timeout`, and a
+    /// permit from `limits.concurrent_requests`.
     Drained,
-    /// Passed to the handler as it arrives.
+    /// Passed to the handler as it arrives. The handler limits how long it may be silent, and takes one of the permits of the
+    /// bot's key (`app/uploads.rs`), so that slow uploads take nothing from people.
     Streamed,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Deadline {
-    /// `limits.request_timeout`.
-    RequestTimeout,
-    /// None: the handler limits how long the body may be silent.
-    Unbounded,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PermitPool {
-    /// `limits.concurrent_requests`.
-    Requests,
-    /// The permits of the bot's key, which the handler takes (`app/uploads.rs`), so that slow uploads take nothing from people.
-    PerKey,
 }
 
 /// The website: no credentials, and any page may read it.
@@ -74,8 +57,6 @@ pub(super) const PUBLIC: Zone = Zone {
     cors: Cors::AnyOrigin,
     rate_limit: RateLimitedBy::ClientAddress,
     body: RequestBody::Drained,
-    deadline: Deadline::RequestTimeout,
-    permits: PermitPool::Requests,
     may_stream: false,
     errors: ErrorFormat::Envelope,
 };
@@ -97,8 +78,6 @@ pub(super) const BOT: Zone = Zone {
     cors: Cors::NoOrigin,
     rate_limit: RateLimitedBy::BotKey,
     body: RequestBody::Streamed,
-    deadline: Deadline::Unbounded,
-    permits: PermitPool::PerKey,
     may_stream: false,
     errors: ErrorFormat::Envelope,
 };
@@ -298,9 +277,6 @@ mod tests {
         ];
         for (zone, cors, rate_limit, body) in table {
             assert_eq!((zone.cors, zone.rate_limit, zone.body), (cors, rate_limit, body));
-            // Streams take as long as they take, and no permit from people.
-            let streams = body == RequestBody::Streamed;
-            assert_eq!((zone.deadline == Deadline::Unbounded, zone.permits == PermitPool::PerKey), (streams, streams));
         }
     }
 }

@@ -25,9 +25,7 @@ pub use stream::LiveBody;
 use domain::live::LiveTopics;
 use domain::{SessionId, Snowflake, TokenHash};
 use runtime::client_key::ClientKey;
-use runtime::clock::Clock;
 use runtime::concurrency::{ConcurrencyLimit, LimitReached};
-use store::freshness::{Dependencies, Mark};
 use store::{StoreError, Topic};
 use stream::Stream;
 use telemetry::metrics::LimitName;
@@ -36,6 +34,7 @@ use watch::Watch;
 use crate::config::LimitsConfig;
 use crate::sources::Sources;
 use crate::views::Views;
+use crate::views::cached::Marked;
 
 /// How often to check for changes.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -54,7 +53,6 @@ pub struct Live {
     closed: AtomicBool,
     views: Arc<Views>,
     sources: Sources,
-    clock: Clock,
 }
 
 #[derive(Clone, Debug)]
@@ -72,13 +70,6 @@ pub enum LiveError {
     Store(StoreError),
 }
 
-/// A public topic, with its mark when clients were last told about it.
-struct PublicTopic {
-    topic: LiveTopics,
-    dependencies: Dependencies,
-    mark: Mark,
-}
-
 impl Live {
     pub fn new(sources: &Sources, views: Arc<Views>, limits: &LimitsConfig) -> Self {
         Self {
@@ -88,7 +79,6 @@ impl Live {
             closed: AtomicBool::new(false),
             views,
             sources: sources.clone(),
-            clock: sources.clock.clone(),
         }
     }
 
@@ -113,24 +103,20 @@ impl Live {
         })?;
         let watch = match session {
             None => None,
-            Some(StreamOwner { id, token, user }) => {
-                let now = self.clock.ticks();
-                let watch = Watch::begin(&self.views, &self.sources.freshness, (id, token, user), now).await;
+            Some(owner) => {
+                let now = self.sources.clock.ticks();
+                let watch = Watch::begin(&self.views, &self.sources.freshness, owner, now).await;
                 Some(watch.map_err(LiveError::Store)?.ok_or(LiveError::SessionEnded)?)
             }
         };
         let (shortest, longest) = RETRY_MILLIS;
         let retry_millis = shortest + chance % (longest - shortest);
-        let stream = Arc::new(Stream::new(watch, self.clock.ticks(), retry_millis));
+        let stream = Arc::new(Stream::new(watch, self.sources.clock.ticks(), retry_millis));
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         self.streams.lock().insert(id, Arc::clone(&stream));
         let body = LiveBody { stream, hub: Arc::downgrade(self), id, _permit: permit };
         // Checked last, so that a stream added after `close` went through all of them is not left open.
         if self.closed.load(Ordering::SeqCst) { Err(LiveError::Stopping) } else { Ok(body) }
-    }
-
-    fn forget(&self, id: u64) {
-        self.streams.lock().remove(&id);
     }
 
     /// Ends all streams, and allows no new ones.
@@ -163,33 +149,34 @@ impl Live {
 
     /// Records what has changed, and passes on what is due to every stream. Only waits for time to pass.
     async fn tell(&self) {
+        let freshness = &self.sources.freshness;
         let mut public = [
-            self.mark(LiveTopics::STATUS, Topic::Health),
+            (LiveTopics::STATUS, Topic::Health),
             // The pages' announcements and incidents.
-            self.mark(LiveTopics::STATUS, Topic::History),
-            self.mark(LiveTopics::TEAM, Topic::Team),
-            self.mark(LiveTopics::FEEDBACK, Topic::Feedback),
-            self.mark(LiveTopics::STATS, Topic::Stats),
-        ];
+            (LiveTopics::STATUS, Topic::History),
+            (LiveTopics::TEAM, Topic::Team),
+            (LiveTopics::FEEDBACK, Topic::Feedback),
+            (LiveTopics::STATS, Topic::Stats),
+        ]
+        .map(|(told, topic)| (told, Marked::of(freshness, topic)));
         let mut was_online = None;
         let mut pace = interval(LOOK_EVERY);
         loop {
             pace.tick().await;
             // Read first: anything that changes later waits for the next round, together with related changes.
-            let now = self.clock.ticks();
+            let now = self.sources.clock.ticks();
             let streams = self.all();
             let online = self.views.status.bot_is_online();
             let flipped = was_online.is_some() && online.is_some() && was_online != online;
             was_online = online.or(was_online);
             let mut changed = if flipped { LiveTopics::STATUS } else { LiveTopics::NONE };
-            for known in &mut public {
-                if !self.sources.freshness.is_current(&known.dependencies, known.mark) {
-                    changed = changed.with(known.topic);
-                    *known = self.mark_again(known);
+            for (told, marked) in &mut public {
+                if marked.renew(freshness) {
+                    changed = changed.with(*told);
                 }
             }
             for stream in streams {
-                let of_user = stream.watch.as_ref().map(|watch| watch.look(&self.sources.freshness, self.clock.now()));
+                let of_user = stream.watch.as_ref().map(|watch| watch.look(freshness, self.sources.clock.now()));
                 let changed = changed.with(of_user.unwrap_or_default());
                 if !changed.is_empty() {
                     stream.note(changed, flipped);
@@ -199,24 +186,12 @@ impl Live {
         }
     }
 
-    fn mark(&self, topic: LiveTopics, depends_on: Topic) -> PublicTopic {
-        let mut marking = self.sources.freshness.marking();
-        marking.depend_on([depends_on]);
-        let (dependencies, mark, _) = marking.finish();
-        PublicTopic { topic, dependencies, mark }
-    }
-
-    fn mark_again(&self, known: &PublicTopic) -> PublicTopic {
-        let (dependencies, mark) = (known.dependencies.clone(), self.sources.freshness.mark(&known.dependencies));
-        PublicTopic { topic: known.topic, dependencies, mark }
-    }
-
     /// Reloads users' lists that may have other guilds now, and tells their streams.
     async fn read_lists(&self) {
         let mut pace = interval(LOOK_EVERY);
         loop {
             pace.tick().await;
-            let now = self.clock.ticks();
+            let now = self.sources.clock.ticks();
             let mut due = self.all();
             due.retain(|stream| stream.watch.as_ref().is_some_and(|watch| watch.is_list_due(now)));
             let reads = due.into_iter().map(|stream| self.read_list(stream, now));
@@ -256,7 +231,7 @@ impl Live {
             let Some(watch) = &stream.watch else { continue };
             let marked = if all { Some(watch.mark_sessions(freshness)) } else { watch.moved_sessions(freshness) };
             if let Some(marked) = marked {
-                sessions.push(watch.session.clone());
+                sessions.push(watch.owner.id.clone());
                 looked_up.push((stream, marked));
             }
         }
@@ -272,7 +247,7 @@ impl Live {
         };
         for (stream, marked) in looked_up {
             let Some(watch) = &stream.watch else { continue };
-            if !alive.contains(&watch.session) {
+            if !alive.contains(&watch.owner.id) {
                 stream.end_with_session();
             } else if watch.sessions_looked_up(marked) {
                 stream.note(LiveTopics::SESSIONS, false);
@@ -282,7 +257,7 @@ impl Live {
 
     /// Ends streams whose session has been unused for too long, or is too old.
     async fn end_expired_sessions(&self) {
-        let now = self.clock.now();
+        let now = self.sources.clock.now();
         let mut expired = self.all();
         expired.retain(|stream| stream.watch.as_ref().is_some_and(|watch| watch.may_have_expired(now)));
         let checks = expired.into_iter().map(|stream| async move {

@@ -140,7 +140,7 @@ impl Body for LiveBody {
 impl Drop for LiveBody {
     fn drop(&mut self) {
         if let Some(hub) = self.hub.upgrade() {
-            hub.forget(self.id);
+            hub.streams.lock().remove(&self.id);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::pin::pin;
 use domain::{Session, Time, User};
 use futures_util::future::{Either, select};
 use http_body_util::BodyExt;
+use runtime::clock::Clock;
 use runtime::random::Random;
 use store::{Freshness, SealedGrant};
 use telemetry::Version;

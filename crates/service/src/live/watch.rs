@@ -3,22 +3,22 @@
 use std::time::Duration;
 
 use domain::live::LiveTopics;
-use domain::{SessionId, Snowflake, Time, TokenHash};
+use domain::{Snowflake, Time};
 use parking_lot::Mutex;
-use store::freshness::{Dependencies, Mark};
 use store::{Freshness, Result, Topic};
 
+use super::StreamOwner;
 use crate::accounts::ListError;
 use crate::views::Views;
+use crate::views::cached::Marked;
+use crate::views::guilds::WatchedList;
 
 /// The shortest time between two reads of one stream's list.
 const READ_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A stream's user and session, and their marks when the client was last told about them.
 pub(super) struct Watch {
-    pub(super) session: SessionId,
-    token: TokenHash,
-    user: Snowflake,
+    pub(super) owner: StreamOwner,
     sessions: Mutex<SessionMarks>,
     marks: Mutex<Marks>,
 }
@@ -31,7 +31,8 @@ struct SessionMarks {
 
 struct Marks {
     user: Marked,
-    list: ListMarks,
+    /// The guild list as last read.
+    list: WatchedList,
     /// The list must be read again before more can be said about it.
     must_read: bool,
     /// A guild changed a moment ago. The counters of one change are incremented one by one, so the outline is checked once
@@ -41,58 +42,22 @@ struct Marks {
     read_at: Duration,
 }
 
-/// The guild list as last read.
-struct ListMarks {
-    /// Everything it consists of.
-    guilds: Marked,
-    /// What decides which guilds are on it and when it expires. While this is unchanged, changes are noticed without a read.
-    outline: Marked,
-    /// When it expires on its own.
-    expires: Option<Time>,
-}
-
-/// Counters, and their sum when last checked.
-pub(super) struct Marked {
-    dependencies: Dependencies,
-    mark: Mark,
-}
-
-impl Marked {
-    fn of(freshness: &Freshness, topic: Topic) -> Self {
-        let mut marking = freshness.marking();
-        marking.depend_on([topic]);
-        let (dependencies, mark, _) = marking.finish();
-        Self { dependencies, mark }
-    }
-
-    fn has_moved(&self, freshness: &Freshness) -> bool {
-        !freshness.is_current(&self.dependencies, self.mark)
-    }
-
-    /// Marks them again, and returns whether they have moved.
-    fn renew(&mut self, freshness: &Freshness) -> bool {
-        let before = self.mark;
-        self.mark = freshness.mark(&self.dependencies);
-        self.mark != before
-    }
-}
-
 impl Watch {
     /// Starts to watch at `now`, in ticks of the clock; `None` if the session has ended in the meantime. Everything is marked
     /// before this returns, so a change after the client's next read is noticed.
     pub(super) async fn begin(
         views: &Views,
         freshness: &Freshness,
-        (session, token, user): (SessionId, TokenHash, Snowflake),
+        owner: StreamOwner,
         now: Duration,
     ) -> Result<Option<Self>> {
-        let marked = Marked::of(freshness, Topic::SessionsOf(user));
-        let Some(expires) = views.sessions.end_of(token).await? else { return Ok(None) };
-        let user_marked = Marked::of(freshness, Topic::Id(user));
-        let list = mark_list(views, freshness, user).await?;
-        let marks = Marks { user: user_marked, list, must_read: false, look_again: false, read_at: now };
+        let marked = Marked::of(freshness, Topic::SessionsOf(owner.user));
+        let Some(expires) = views.sessions.end_of(owner.token).await? else { return Ok(None) };
+        let user = Marked::of(freshness, Topic::Id(owner.user));
+        let list = mark_list(views, freshness, owner.user).await?;
+        let marks = Marks { user, list, must_read: false, look_again: false, read_at: now };
         let sessions = Mutex::new(SessionMarks { marked, expires });
-        Ok(Some(Self { session, token, user, sessions, marks: Mutex::new(marks) }))
+        Ok(Some(Self { owner, sessions, marks: Mutex::new(marks) }))
     }
 
     /// Checks what has changed about the user and their guilds, without asking the store. What only a read of the list can tell
@@ -108,7 +73,7 @@ impl Watch {
             return changed;
         }
         // Marked before the outline is checked, so that a change in between is noticed next time.
-        let has_moved = marks.list.guilds.renew(freshness);
+        let has_moved = marks.list.all.renew(freshness);
         let has_expired = marks.list.expires.is_some_and(|expires| now >= expires);
         let moved_before = std::mem::replace(&mut marks.look_again, has_moved);
         if has_expired || (has_moved || moved_before) && marks.list.outline.has_moved(freshness) {
@@ -128,7 +93,7 @@ impl Watch {
     /// Reads and marks the list again. The client is told afterwards, so that nothing is missed between the two.
     pub(super) async fn read_list(&self, views: &Views, freshness: &Freshness, now: Duration) -> Result<()> {
         self.marks.lock().read_at = now;
-        let list = mark_list(views, freshness, self.user).await?;
+        let list = mark_list(views, freshness, self.owner.user).await?;
         let mut marks = self.marks.lock();
         (marks.list, marks.must_read, marks.look_again) = (list, false, false);
         Ok(())
@@ -141,14 +106,14 @@ impl Watch {
     }
 
     pub(super) fn mark_sessions(&self, freshness: &Freshness) -> Marked {
-        Marked::of(freshness, Topic::SessionsOf(self.user))
+        Marked::of(freshness, Topic::SessionsOf(self.owner.user))
     }
 
     /// Records that the session was looked up after this was marked, and continues. Returns whether that is news about the
     /// user's sessions.
     pub(super) fn sessions_looked_up(&self, marked: Marked) -> bool {
         let mut sessions = self.sessions.lock();
-        let is_news = sessions.marked.mark != marked.mark;
+        let is_news = !sessions.marked.is_same(&marked);
         sessions.marked = marked;
         is_news
     }
@@ -160,23 +125,19 @@ impl Watch {
 
     /// Whether the session continues, because it may have been used in the meantime.
     pub(super) async fn is_still_used(&self, views: &Views) -> Result<bool> {
-        let Some(expires) = views.sessions.end_of(self.token).await? else { return Ok(false) };
+        let Some(expires) = views.sessions.end_of(self.owner.token).await? else { return Ok(false) };
         self.sessions.lock().expires = expires;
         Ok(true)
     }
 }
 
 /// Marks what makes up the guild list. This also caches the list as the client will read it.
-async fn mark_list(views: &Views, freshness: &Freshness, user: Snowflake) -> Result<ListMarks> {
+async fn mark_list(views: &Views, freshness: &Freshness, user: Snowflake) -> Result<WatchedList> {
     // There may be no list yet. Once there is one, the user has changed.
-    let (guilds, outline) = (Marked::of(freshness, Topic::Id(user)), Marked::of(freshness, Topic::Id(user)));
+    let all = Marked::of(freshness, Topic::Id(user));
     match views.guilds.watch(user).await {
-        Ok(watched) => Ok(ListMarks {
-            guilds: Marked { dependencies: watched.all.0, mark: watched.all.1 },
-            outline: Marked { dependencies: watched.outline.0, mark: watched.outline.1 },
-            expires: watched.expires,
-        }),
+        Ok(watched) => Ok(watched),
         Err(ListError::Store(error)) => Err(error),
-        Err(ListError::SignedOut | ListError::Idp(_)) => Ok(ListMarks { guilds, outline, expires: None }),
+        Err(ListError::SignedOut | ListError::Idp(_)) => Ok(WatchedList { outline: all.clone(), all, expires: None }),
     }
 }

@@ -35,15 +35,6 @@ impl CertificateWatch {
         Self { tls, clock, last_seen: None, failures: 0, errors: Throttle::default(), next_warning: Duration::ZERO }
     }
 
-    /// Never ends.
-    pub async fn run(mut self, every: Duration) {
-        let mut pace = tokio::time::interval(every);
-        loop {
-            pace.tick().await;
-            self.look();
-        }
-    }
-
     /// Takes over files that have changed and are no longer being written.
     pub fn look(&mut self) {
         let current = self.tls.certificate();
@@ -82,7 +73,7 @@ impl CertificateWatch {
 
     /// Warns once per day about a certificate that expires soon or is not valid yet.
     pub fn warn_about_expiry(&mut self) {
-        let (Some(from), Some(expires)) = (self.tls.valid_from(), self.tls.expires()) else { return };
+        let Some((from, expires)) = self.tls.validity() else { return };
         let (now, ticks) = (self.clock.now(), self.clock.ticks());
         let left = expires.since(now);
         if (left > EXPIRES_SOON && from <= now) || ticks < self.next_warning {

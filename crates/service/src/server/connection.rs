@@ -108,11 +108,9 @@ impl ConnectionServer {
     where
         S: AsyncRead + AsyncWrite + Unpin + 'static,
     {
-        let stream = HotStream::new(stream, self.service.clone(), peer, state);
-        let finish = {
-            let state = Arc::clone(state);
-            move |response, _| TrackedResponse::track(response, &state)
-        };
+        let is_responding = Arc::default();
+        let stream = HotStream::new(stream, self.service.clone(), peer, Arc::clone(state), Arc::clone(&is_responding));
+        let finish = move |response, _| TrackedResponse::track(response, &is_responding);
         let connection = http1::Builder::new()
             .max_buf_size(PARSER_BYTES)
             .max_headers(PARSER_HEADERS)

@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
 use axum::body::Body;
@@ -30,6 +31,8 @@ pub(super) struct HotStream<S> {
     peer: Peer,
     state: Arc<ConnectionState>,
     turn: Turn,
+    /// Whether hyper was given a single request and has not finished its response.
+    is_responding: Arc<AtomicBool>,
     /// The part of a response that the client has not read yet: its own bytes, then shared ones.
     unsent: Chain<Bytes, Bytes>,
     /// Whether written data may still be on its way, as with TLS.
@@ -48,10 +51,16 @@ enum Turn {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> HotStream<S> {
-    pub(super) fn new(inner: S, service: HttpService, peer: Peer, state: &Arc<ConnectionState>) -> Self {
-        let (state, turn, unsent, is_unflushed) =
-            (Arc::clone(state), Turn::Ours, Bytes::new().chain(Bytes::new()), false);
-        Self { inner, service, peer, state, turn, unsent, is_unflushed }
+    /// `is_responding` is what the responses of hyper are tracked with ([`TrackedResponse::track`]).
+    pub(super) fn new(
+        inner: S,
+        service: HttpService,
+        peer: Peer,
+        state: Arc<ConnectionState>,
+        is_responding: Arc<AtomicBool>,
+    ) -> Self {
+        let unsent = Bytes::new().chain(Bytes::new());
+        Self { inner, service, peer, state, turn: Turn::Ours, is_responding, unsent, is_unflushed: false }
     }
 
     /// Answers what was received. `false` if it is for hyper.
@@ -78,7 +87,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HotStream<S> {
 
     fn hand_over(&mut self) -> bool {
         self.turn = Turn::Hyper;
-        self.state.note_response_begin();
+        self.is_responding.store(true, Ordering::Relaxed);
         false
     }
 
@@ -178,7 +187,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for HotStream<S> {
         ready!(Pin::new(&mut self.inner).poll_flush(context))?;
         // hyper writes everything before it flushes, and by now it has the whole response: bodies here have no trailers, which
         // hyper would write after dropping the body.
-        if self.turn == Turn::Hyper && !self.state.is_responding() {
+        if self.turn == Turn::Hyper && !self.is_responding.load(Ordering::Relaxed) {
             self.turn = Turn::Ours;
         }
         Poll::Ready(Ok(()))
@@ -193,18 +202,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for HotStream<S> {
 /// A response body that records when hyper has read all of it.
 pub(super) struct TrackedResponse {
     body: Body,
-    state: Arc<ConnectionState>,
+    is_responding: Arc<AtomicBool>,
 }
 
 impl TrackedResponse {
-    pub(super) fn track(response: Response<Body>, state: &Arc<ConnectionState>) -> Response<Self> {
-        response.map(|body| Self { body, state: Arc::clone(state) })
+    pub(super) fn track(response: Response<Body>, is_responding: &Arc<AtomicBool>) -> Response<Self> {
+        response.map(|body| Self { body, is_responding: Arc::clone(is_responding) })
     }
 }
 
 impl Drop for TrackedResponse {
     fn drop(&mut self) {
-        self.state.note_response_end();
+        self.is_responding.store(false, Ordering::Relaxed);
     }
 }
 

@@ -5,9 +5,7 @@ use std::env::{self, VarError};
 use std::net::TcpListener;
 
 use listenfd::ListenFd;
-use socket2::SockRef;
-
-use super::listen::ListeningSocket;
+use socket2::Socket;
 
 /// More than any socket unit has.
 const MOST: usize = 64;
@@ -20,7 +18,7 @@ pub struct InheritedError(String);
 /// The sockets passed by systemd, by purpose.
 #[derive(Debug, Default)]
 pub struct Inherited {
-    pub(super) http: Vec<ListeningSocket>,
+    pub(super) http: Vec<Socket>,
     /// For metrics and health.
     pub admin: Option<TcpListener>,
 }
@@ -48,13 +46,11 @@ impl Inherited {
         let mut sockets = ListenFd::from_env();
         let mut inherited = Self::default();
         for (index, purpose) in purposes.into_iter().enumerate() {
-            let listener = listener(&mut sockets, index)?;
-            match (purpose, listener) {
-                (Purpose::Http, listener) => inherited.http.push(listener),
-                (Purpose::Admin, ListeningSocket::Tcp(listener)) if inherited.admin.is_none() => {
-                    inherited.admin = Some(listener);
-                }
-                (Purpose::Admin, _) => {
+            let (listener, is_tcp) = listener(&mut sockets, index)?;
+            match purpose {
+                Purpose::Http => inherited.http.push(listener),
+                Purpose::Admin if is_tcp && inherited.admin.is_none() => inherited.admin = Some(listener.into()),
+                Purpose::Admin => {
                     return Err(InheritedError(
                         "the name `metrics` is for one socket with an address and a port".to_owned(),
                     ));
@@ -65,19 +61,20 @@ impl Inherited {
     }
 }
 
-fn listener(sockets: &mut ListenFd, index: usize) -> Result<ListeningSocket, InheritedError> {
+/// A listening socket, and whether it has an address and a port.
+fn listener(sockets: &mut ListenFd, index: usize) -> Result<(Socket, bool), InheritedError> {
     let wrong = |problem: &str| InheritedError(format!("socket {} of LISTEN_FDS: {problem}", index + 1));
-    let listener = match (sockets.take_tcp_listener(index), sockets.take_unix_listener(index)) {
-        (Ok(Some(listener)), _) => ListeningSocket::Tcp(listener),
-        (_, Ok(Some(listener))) => ListeningSocket::Unix(listener),
+    let (listener, is_tcp) = match (sockets.take_tcp_listener(index), sockets.take_unix_listener(index)) {
+        (Ok(Some(listener)), _) => (Socket::from(listener), true),
+        (_, Ok(Some(listener))) => (Socket::from(listener), false),
         _ => return Err(wrong("it is not a stream socket; use ListenStream=")),
     };
-    let (is_listening, set) = match &listener {
-        ListeningSocket::Tcp(listener) => (SockRef::from(listener).is_listener(), listener.set_nonblocking(true)),
-        ListeningSocket::Unix(listener) => (SockRef::from(listener).is_listener(), listener.set_nonblocking(true)),
-    };
-    set.map_err(|error| wrong(&error.to_string()))?;
-    if is_listening.unwrap_or(true) { Ok(listener) } else { Err(wrong("it is a connection; use Accept=no")) }
+    listener.set_nonblocking(true).map_err(|error| wrong(&error.to_string()))?;
+    if listener.is_listener().unwrap_or(true) {
+        Ok((listener, is_tcp))
+    } else {
+        Err(wrong("it is a connection; use Accept=no"))
+    }
 }
 
 /// The purpose of each socket. Its name is `FileDescriptorName=` or, if that is not set, the name of the socket unit.

@@ -2,8 +2,8 @@
 //! sockets and those passed by systemd are shared by all cores.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
-use std::os::unix::net::UnixListener;
+use std::net::SocketAddr;
+use std::path::Path;
 use std::thread;
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -49,35 +49,10 @@ pub fn listen_advice(address: &ListenAddress, cause: &io::Error) -> &'static str
     }
 }
 
-/// A non-blocking listening socket.
-#[derive(Debug)]
-pub(super) enum ListeningSocket {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
-
-impl ListeningSocket {
-    fn try_clone(&self) -> io::Result<Self> {
-        Ok(match self {
-            Self::Tcp(listener) => Self::Tcp(listener.try_clone()?),
-            Self::Unix(listener) => Self::Unix(listener.try_clone()?),
-        })
-    }
-
-    fn address(&self) -> io::Result<ListenAddress> {
-        Ok(match self {
-            Self::Tcp(listener) => ListenAddress::Tcp(listener.local_addr()?),
-            Self::Unix(listener) => {
-                let address = listener.local_addr()?;
-                ListenAddress::Unix(address.as_pathname().map_or_else(|| "@".into(), Into::into))
-            }
-        })
-    }
-}
-
 #[derive(Debug)]
 pub struct Listeners {
-    pub(super) cores: Vec<Vec<ListeningSocket>>,
+    /// Non-blocking sockets.
+    pub(super) cores: Vec<Vec<Socket>>,
     pub(super) addresses: Vec<ListenAddress>,
     /// Whether they stay open after this process ends, so that the next one serves clients waiting in their queues.
     pub(super) outlive_us: bool,
@@ -102,9 +77,15 @@ impl Listeners {
         if listeners.is_empty() {
             return Ok(None);
         }
-        let addresses = listeners.iter().map(ListeningSocket::address).collect::<io::Result<_>>()?;
+        let addresses = listeners.iter().map(address_of).collect::<io::Result<_>>()?;
         Ok(Some(Self { cores: shared(listeners)?, addresses, outlive_us: true, file: None }))
     }
+}
+
+fn address_of(socket: &Socket) -> io::Result<ListenAddress> {
+    let address = socket.local_addr()?;
+    let path = || ListenAddress::Unix(address.as_pathname().unwrap_or(Path::new("@")).into());
+    Ok(address.as_socket().map_or_else(path, ListenAddress::Tcp))
 }
 
 fn cores() -> usize {
@@ -112,10 +93,10 @@ fn cores() -> usize {
 }
 
 /// The same sockets for each core.
-fn shared(listeners: Vec<ListeningSocket>) -> io::Result<Vec<Vec<ListeningSocket>>> {
-    let mut cores: Vec<Vec<ListeningSocket>> = Vec::new();
+fn shared(listeners: Vec<Socket>) -> io::Result<Vec<Vec<Socket>>> {
+    let mut cores = Vec::new();
     for _ in 1..self::cores() {
-        cores.push(listeners.iter().map(ListeningSocket::try_clone).collect::<io::Result<_>>()?);
+        cores.push(listeners.iter().map(Socket::try_clone).collect::<io::Result<_>>()?);
     }
     cores.push(listeners);
     Ok(cores)
@@ -126,7 +107,7 @@ pub fn bind(config: &HttpConfig) -> Result<Listeners, ListenError> {
     let bound = match &config.listen {
         ListenAddress::Tcp(address) => bind_tcp(*address),
         ListenAddress::Unix(path) => unix_socket::bind(path, &config.socket_access).and_then(|(listener, file)| {
-            let cores = shared(vec![ListeningSocket::Unix(listener)])?;
+            let cores = shared(vec![listener])?;
             Ok(Listeners { cores, addresses: vec![config.listen.clone()], outlive_us: false, file: Some(file) })
         }),
     };
@@ -138,10 +119,10 @@ fn bind_tcp(address: SocketAddr) -> io::Result<Listeners> {
     // connections instead of failing.
     drop(socket(address, false)?);
     let first = socket(address, true)?;
-    let bound = first.local_addr()?;
-    let mut cores = vec![vec![ListeningSocket::Tcp(first)]];
+    let bound = first.local_addr()?.as_socket().unwrap_or(address);
+    let mut cores = vec![vec![first]];
     for _ in 1..self::cores() {
-        cores.push(vec![ListeningSocket::Tcp(socket(bound, true)?)]);
+        cores.push(vec![socket(bound, true)?]);
     }
     Ok(Listeners { cores, addresses: vec![bound.into()], outlive_us: false, file: None })
 }
@@ -154,14 +135,14 @@ pub fn try_bind(address: &ListenAddress) -> io::Result<()> {
     }
 }
 
-fn socket(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
+fn socket(address: SocketAddr, shared: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(shared)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
-    Ok(socket.into())
+    Ok(socket)
 }
 
 #[cfg(test)]

@@ -23,7 +23,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use runtime::liveness::Pulse;
 use rustix::io::Errno;
+use socket2::Socket;
 use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, error, info, warn};
@@ -36,7 +38,6 @@ pub use tls::{CertifiedAcceptor, LoadedCertificate, TlsError, acceptor};
 
 use crate::http::HttpService;
 use connection::ConnectionServer;
-use listen::ListeningSocket;
 use registry::Registry;
 use stream::{ClientStream, RunningListener, set_nodelay};
 
@@ -75,12 +76,11 @@ pub async fn run(
     let registry =
         Registry::new(&app.config, app.current.clone(), app.sources.clock.clone(), Arc::clone(&app.sources.metrics));
     let server = Arc::new(ConnectionServer::new(service, tls, registry));
-    let periodic = app.run_periodic_tasks();
-    let warming = app.keep_warm();
-    let live = app.run_live();
-    let reaper = tokio::spawn(reap(Arc::clone(&server)));
+    let mut tasks = JoinSet::new();
+    app.start_tasks(&mut tasks);
+    tasks.spawn(reap(Arc::clone(&server)));
     let pulse = app.liveness.watch("background");
-    let background_pulse = tokio::spawn(async move { pulse.answer().await });
+    tasks.spawn(async move { pulse.answer().await });
     let stop = CancellationToken::new();
     let Listeners { cores, outlive_us, file, .. } = listeners;
     let takes_queued = !outlive_us;
@@ -134,11 +134,7 @@ pub async fn run(
             error!("a worker crashed");
         }
     }
-    reaper.abort();
-    background_pulse.abort();
-    periodic.abort();
-    warming.abort();
-    live.abort();
+    tasks.abort_all();
     let limit = server.drain_timeout();
     app.close(limit).await;
     info!("stopped");
@@ -163,7 +159,7 @@ struct WorkerControl {
     takes_queued: bool,
 }
 
-fn start_worker(listeners: Vec<ListeningSocket>, server: Arc<ConnectionServer>, control: WorkerControl) -> Worker {
+fn start_worker(listeners: Vec<Socket>, server: Arc<ConnectionServer>, control: WorkerControl) -> Worker {
     let (done, is_done) = oneshot::channel();
     let (settled, has_settled) = oneshot::channel();
     let (started, has_started) = oneshot::channel();

@@ -27,6 +27,11 @@ use crate::config::{Config, CurrentConfig, LimitsConfig};
 /// How long a new connection may wait before it counts as one without a request.
 const GRACE: Duration = Duration::from_secs(1);
 
+const ADDRESS_HAS_TOO_MANY: &str =
+    "connections refused: a client address already has limits.connections_per_address open";
+const ALL_ARE_BUSY: &str = "connections refused: limits.connections are open, and all of them are busy";
+const NO_ROOM: &str = "no room for another connection; evicting an idle one";
+
 pub(super) struct Registry {
     open: Mutex<OpenConnections>,
     /// For the log line about connections refused because their address has too many.
@@ -117,7 +122,7 @@ impl Registry {
             self.metrics.limits.count(LimitName::ConnectionsPerAddress);
             if let Some(count) = self.refusals.count(self.clock.ticks()) {
                 let address = address.to_canonical();
-                warn!(count, %address, "connections refused: a client address already has limits.connections_per_address open");
+                warn!(count, %address, "{ADDRESS_HAS_TOO_MANY}");
             }
             return None;
         }
@@ -128,7 +133,7 @@ impl Registry {
             self.metrics.limits.count(LimitName::Connections);
             // Every connection is busy with a request, so closing the new one immediately is the kindest way to say so.
             if let Some(count) = self.overloads.count(self.clock.ticks()) {
-                warn!(count, %address, "connections refused: limits.connections are open, and all of them are busy");
+                warn!(count, %address, "{ALL_ARE_BUSY}");
             }
             return None;
         }
@@ -154,7 +159,7 @@ impl Registry {
     /// Makes room for a connection that the system has no room for.
     pub(super) fn make_room(&self, error: &io::Error) {
         if let Some(count) = self.exhaustions.count(self.clock.ticks()) {
-            warn!(count, %error, "no room for another connection; evicting an idle one");
+            warn!(count, %error, "{NO_ROOM}");
         }
         self.evict_one();
     }
@@ -195,14 +200,12 @@ impl Registry {
         for state in reaped {
             state.abort();
         }
-        if let Some(count) = self.refusals.rest(self.clock.ticks()) {
-            warn!(count, "connections refused: a client address already has limits.connections_per_address open");
-        }
-        if let Some(count) = self.overloads.rest(self.clock.ticks()) {
-            warn!(count, "connections refused: limits.connections are open, and all of them are busy");
-        }
-        if let Some(count) = self.exhaustions.rest(self.clock.ticks()) {
-            warn!(count, "no room for another connection; evicting an idle one");
+        let throttled =
+            [(&self.refusals, ADDRESS_HAS_TOO_MANY), (&self.overloads, ALL_ARE_BUSY), (&self.exhaustions, NO_ROOM)];
+        for (throttle, line) in throttled {
+            if let Some(count) = throttle.rest(self.clock.ticks()) {
+                warn!(count, "{line}");
+            }
         }
     }
 }

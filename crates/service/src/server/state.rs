@@ -38,8 +38,6 @@ pub(super) struct ConnectionState {
     /// Responses of unknown length that are being sent: live streams.
     streams: AtomicU32,
     pub(super) answered: AtomicU64,
-    /// Whether hyper was given a single request and has not finished its response.
-    is_responding: AtomicBool,
     /// Whether no new request may begin.
     pub(super) draining: AtomicBool,
     pub(super) waker: AtomicWaker,
@@ -80,7 +78,6 @@ impl ConnectionState {
             awaiting_body: AtomicU32::new(0),
             streams: AtomicU32::new(0),
             answered: AtomicU64::new(0),
-            is_responding: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             waker: AtomicWaker::new(),
             task: Mutex::default(),
@@ -204,21 +201,6 @@ impl ConnectionState {
         self.is_draining()
     }
 
-    /// Records that hyper was given exactly one request.
-    pub(super) fn note_response_begin(&self) {
-        self.is_responding.store(true, Ordering::Relaxed);
-    }
-
-    /// Records that hyper has the whole response to the request it was given.
-    pub(super) fn note_response_end(&self) {
-        self.is_responding.store(false, Ordering::Relaxed);
-    }
-
-    /// Whether hyper is still producing a response.
-    pub(super) fn is_responding(&self) -> bool {
-        self.is_responding.load(Ordering::Relaxed)
-    }
-
     /// Whether to finish requests in flight and close.
     pub(super) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::SeqCst)
@@ -227,7 +209,7 @@ impl ConnectionState {
     /// Records a request that was answered from the cache, at these ticks.
     pub(super) fn note_answered(&self, ticks: Duration) {
         self.answered.fetch_add(1, Ordering::Relaxed);
-        self.since.store(in_millis(ticks), Ordering::Relaxed);
+        self.since.store(saturating::millis(ticks), Ordering::Relaxed);
         self.phase.store(Phase::Idle as u32, Ordering::Relaxed);
     }
 }
@@ -289,9 +271,5 @@ impl Drop for StreamGuard {
 }
 
 pub(super) fn millis(clock: &Clock) -> u64 {
-    in_millis(clock.ticks())
-}
-
-fn in_millis(ticks: Duration) -> u64 {
-    saturating::millis(ticks)
+    saturating::millis(clock.ticks())
 }

@@ -4,25 +4,25 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
+use socket2::Socket;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio_util::either::Either;
-
-use super::listen::ListeningSocket;
 
 /// A client on a unix socket has no address. It counts as this one, so it is a trusted proxy only if this address is one.
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// A [`ListeningSocket`] on a worker's runtime.
+/// A listening socket on a worker's runtime.
 pub(super) enum RunningListener {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
 impl RunningListener {
-    pub(super) fn new(listener: ListeningSocket) -> io::Result<Self> {
-        Ok(match listener {
-            ListeningSocket::Tcp(listener) => Self::Tcp(TcpListener::from_std(listener)?),
-            ListeningSocket::Unix(listener) => Self::Unix(UnixListener::from_std(listener)?),
+    pub(super) fn new(socket: Socket) -> io::Result<Self> {
+        Ok(if socket.local_addr()?.is_unix() {
+            Self::Unix(UnixListener::from_std(socket.into())?)
+        } else {
+            Self::Tcp(TcpListener::from_std(socket.into())?)
         })
     }
 
@@ -39,26 +39,20 @@ impl RunningListener {
     /// The connections that the system has already accepted for us. The runtime may not know about the latest ones yet, so the
     /// socket itself is asked.
     pub(super) fn queued(self) -> Vec<(ClientStream, IpAddr)> {
-        match self {
-            Self::Tcp(listener) => {
-                let queue = listener.into_std().into_iter().flat_map(|l| std::iter::from_fn(move || l.accept().ok()));
-                queue
-                    .filter_map(|(stream, peer)| {
-                        stream.set_nonblocking(true).ok()?;
-                        Some((Either::Left(TcpStream::from_std(stream).ok()?), peer.ip()))
-                    })
-                    .collect()
-            }
-            Self::Unix(listener) => {
-                let queue = listener.into_std().into_iter().flat_map(|l| std::iter::from_fn(move || l.accept().ok()));
-                queue
-                    .filter_map(|(stream, _)| {
-                        stream.set_nonblocking(true).ok()?;
-                        Some((Either::Right(UnixStream::from_std(stream).ok()?), LOCAL))
-                    })
-                    .collect()
-            }
-        }
+        let socket = match self {
+            Self::Tcp(listener) => listener.into_std().map(Socket::from),
+            Self::Unix(listener) => listener.into_std().map(Socket::from),
+        };
+        let queue = socket.into_iter().flat_map(|socket| std::iter::from_fn(move || socket.accept().ok()));
+        queue
+            .filter_map(|(stream, peer)| {
+                stream.set_nonblocking(true).ok()?;
+                Some(match peer.as_socket() {
+                    Some(peer) => (Either::Left(TcpStream::from_std(stream.into()).ok()?), peer.ip()),
+                    None => (Either::Right(UnixStream::from_std(stream.into()).ok()?), LOCAL),
+                })
+            })
+            .collect()
     }
 }
 

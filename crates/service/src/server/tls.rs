@@ -69,12 +69,12 @@ impl CertifiedAcceptor {
 
     /// When the certificate in use expires, if that can be read.
     pub fn expires(&self) -> Option<Time> {
-        self.current.0.load().validity.map(|(_, expires)| expires)
+        self.validity().map(|(_, expires)| expires)
     }
 
-    /// When the certificate in use becomes valid, if that can be read.
-    pub fn valid_from(&self) -> Option<Time> {
-        self.current.0.load().validity.map(|(from, _)| from)
+    /// When the certificate in use becomes valid, and when it expires, if that can be read.
+    pub(super) fn validity(&self) -> Option<(Time, Time)> {
+        self.current.0.load().validity
     }
 }
 

@@ -3,7 +3,6 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
-use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -57,7 +56,7 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 
 /// Listens at this path. Replaces the socket of a service that was killed, but not one that is in use. The socket gets its name
 /// last, after its mode and group are set and it accepts connections, so that nobody can connect without permission.
-pub(super) fn bind(path: &Path, access: &SocketAccess) -> io::Result<(UnixListener, SocketFile)> {
+pub(super) fn bind(path: &Path, access: &SocketAccess) -> io::Result<(Socket, SocketFile)> {
     check_free(path)?;
     let group = access.group.as_deref().map(group_id).transpose()?;
     let mut aside = path.to_owned().into_os_string();
@@ -83,7 +82,7 @@ pub(super) fn bind(path: &Path, access: &SocketAccess) -> io::Result<(UnixListen
         identity(path)
     };
     match made() {
-        Ok(identity) => Ok((socket.into(), SocketFile { path: path.to_owned(), identity })),
+        Ok(identity) => Ok((socket, SocketFile { path: path.to_owned(), identity })),
         Err(error) => {
             // If it stays, it does no harm.
             let _ = fs::remove_file(&aside);
@@ -152,7 +151,7 @@ fn id_in(groups: &str, name: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::net::UnixStream;
+    use std::os::unix::net::{UnixListener, UnixStream};
 
     use test_support::TestFolder;
 

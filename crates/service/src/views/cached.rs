@@ -40,8 +40,8 @@ impl<T> Cached<T> {
     }
 
     /// What it depends on, and its mark, to find out when it is no longer fresh.
-    pub(super) fn marked(&self) -> (Dependencies, Mark) {
-        (self.dependencies.clone(), self.mark)
+    pub(super) fn marked(&self) -> Marked {
+        Marked { dependencies: self.dependencies.clone(), mark: self.mark }
     }
 }
 
@@ -53,8 +53,44 @@ impl<T> std::ops::Deref for Cached<T> {
     }
 }
 
+/// Counters, and their sum when last checked.
+#[derive(Clone, Debug)]
+pub struct Marked {
+    dependencies: Dependencies,
+    mark: Mark,
+}
+
+impl Marked {
+    pub fn of(freshness: &Freshness, topic: Topic) -> Self {
+        let mut marking = freshness.marking();
+        marking.depend_on([topic]);
+        Self::end(marking)
+    }
+
+    pub(super) fn end(marking: Marking<'_>) -> Self {
+        let (dependencies, mark, _) = marking.finish();
+        Self { dependencies, mark }
+    }
+
+    pub fn has_moved(&self, freshness: &Freshness) -> bool {
+        !freshness.is_current(&self.dependencies, self.mark)
+    }
+
+    /// Marks them again, and returns whether they have moved.
+    pub fn renew(&mut self, freshness: &Freshness) -> bool {
+        let before = self.mark;
+        self.mark = freshness.mark(&self.dependencies);
+        self.mark != before
+    }
+
+    /// Whether both were marked when the same had changed.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.mark == other.mark
+    }
+}
+
 /// A read on its way into a cache.
-pub(super) struct CacheRead<'a> {
+pub struct CacheRead<'a> {
     store: &'a dyn Store,
     marking: Marking<'a>,
 }
@@ -147,10 +183,6 @@ impl<T> CacheSlot<T> {
         cached.as_ref().is_some_and(|cached| {
             self.sources.freshness.renew_if_fresh(&cached.dependencies, cached.mark, &cached.last_valid)
         })
-    }
-
-    pub(super) fn is_filled(&self) -> bool {
-        self.cached.load().is_some()
     }
 
     /// Whether the value could be served stale now, even if all of it had just changed.

@@ -9,21 +9,18 @@ use runtime::random::Random;
 use store::{Result, Topic};
 use telemetry::metrics::CacheName;
 
-use super::cached::{CacheRead, CacheSlot};
-use super::warm::Warm;
+use super::cached::CacheRead;
+use super::public::{PublicKind, PublicView};
 use crate::sources::Sources;
 
 /// How many entries are cached, and how many bytes of them.
 const CACHED_ENTRIES: u64 = 4_096;
 const CACHED_BYTES: usize = 16 << 20;
 
-pub struct FeedbackView {
-    sources: Sources,
-    cache: CacheSlot<FeedbackEntries>,
-}
+pub struct FeedbackView;
 
 /// The first entries, rendered.
-pub(super) struct FeedbackEntries {
+pub struct FeedbackEntries {
     /// How many entries there are, cached or not.
     count: u64,
     /// By slot; `None` for one that could not be read.
@@ -32,24 +29,15 @@ pub(super) struct FeedbackEntries {
     is_whole: bool,
 }
 
-impl FeedbackView {
-    pub(super) fn new(sources: &Sources) -> Self {
-        Self { sources: sources.clone(), cache: CacheSlot::new(CacheName::Feedback, sources) }
-    }
-
-    /// How many entries are cached; none before the first read.
-    pub(super) fn entries(&self) -> usize {
-        self.cache.with_any(|entries| entries.rendered.len()).unwrap_or(0)
-    }
-
+impl PublicView<FeedbackView> {
     /// The draw for this seed, if all entries are cached and fresh. With some of them, those in the cache would be drawn more often
-    /// than others, because [`FeedbackView::get`] draws again.
+    /// than others, because [`Self::draw`] draws again.
     pub fn cached(&self, seed: u64) -> Option<Bytes> {
         self.cache.with_fresh(|entries| if entries.is_whole { entries.draw(seed) } else { None })
     }
 
     /// The draw for this seed, from the store if needed; a draw from the cached entries if the store cannot be reached.
-    pub async fn get(&self, seed: u64) -> Result<Bytes> {
+    pub async fn draw(&self, seed: u64) -> Result<Bytes> {
         if let Some(body) = self.cache.with_fresh(|entries| entries.draw(seed)) {
             return Ok(body);
         }
@@ -66,20 +54,19 @@ impl FeedbackView {
     }
 }
 
-impl Warm for FeedbackView {
+impl PublicKind for FeedbackView {
     type Value = FeedbackEntries;
+    const NAME: CacheName = CacheName::Feedback;
 
-    fn cache(&self) -> &CacheSlot<FeedbackEntries> {
-        &self.cache
-    }
-
-    async fn refresh(&self) -> Result<()> {
-        let mut read = CacheRead::begin(&self.sources);
+    async fn read(sources: &Sources, read: &mut CacheRead<'_>) -> Result<FeedbackEntries> {
         let first = read.depend_on([Topic::Feedback]).feedback_before(CACHED_ENTRIES).await?;
         let entries = first.entries.into_iter();
-        let entries = entries.map(|(slot, stored)| (slot, feedback::entry(stored.entry, &self.sources.pictures)));
-        self.cache.insert(read, FeedbackEntries::new(first.count, entries));
-        Ok(())
+        let entries = entries.map(|(slot, stored)| (slot, feedback::entry(stored.entry, &sources.pictures)));
+        Ok(FeedbackEntries::new(first.count, entries))
+    }
+
+    fn entries(cached: &FeedbackEntries) -> usize {
+        cached.rendered.len()
     }
 }
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use api::guilds::{self, GuildList};
 use domain::{Snowflake, Time, guild};
-use store::freshness::{Dependencies, Mark, Marking};
+use store::freshness::Marking;
 use store::{Account, Topic};
 use telemetry::metrics::CacheName;
 
-use super::cached::{CacheMap, CacheRead, Cached, Weigh};
+use super::cached::{CacheMap, CacheRead, Cached, Marked, Weigh};
 use super::compressible::CompressibleBody;
 use crate::accounts::{self, GuildLists, ListAge, ListError};
 use crate::config::{Config, GuildsConfig};
@@ -50,7 +50,7 @@ pub struct GuildsResponse {
     /// When a subscription that it shows as active ends.
     expires: Option<Time>,
     /// What decides which guilds it contains, and when it expires.
-    outline: (Dependencies, Mark),
+    outline: Marked,
 }
 
 /// A response under construction: a user's account, and the marks it was read under.
@@ -64,10 +64,10 @@ struct AccountRead<'a> {
 #[derive(Debug)]
 pub struct WatchedList {
     /// Everything the list consists of.
-    pub all: (Dependencies, Mark),
+    pub all: Marked,
     /// What decides which guilds those are, and when it expires. While this is unchanged, the list can be
     /// watched without reading it again.
-    pub outline: (Dependencies, Mark),
+    pub outline: Marked,
     /// When it expires on its own.
     pub expires: Option<Time>,
 }
@@ -102,9 +102,9 @@ impl GuildsView {
         }
     }
 
-    /// The list of a user's guilds with the bot, if it is cached and fresh and the provider's list in it needs no refresh.
-    pub fn cached(&self, user: Snowflake, now: Time) -> Option<Arc<Cached<GuildsResponse>>> {
-        self.recent_enough(Listing::WithBot, user, now)
+    /// A user's response, if it is cached and fresh and the provider's list in it needs no refresh.
+    pub fn cached(&self, listing: Listing, user: Snowflake, now: Time) -> Option<Arc<Cached<GuildsResponse>>> {
+        self.cached_of_any_age(listing, user, now).filter(|response| self.list_age(response, now) == ListAge::Recent)
     }
 
     /// A user's response; `forced` asks the provider first. Stale if the store cannot be reached.
@@ -114,7 +114,7 @@ impl GuildsView {
         user: Snowflake,
         forced: bool,
     ) -> Result<Arc<Cached<GuildsResponse>>, ListError> {
-        if !forced && let Some(cached) = self.recent_enough(listing, user, self.sources.clock.now()) {
+        if !forced && let Some(cached) = self.cached(listing, user, self.sources.clock.now()) {
             return Ok(cached);
         }
         match self.get_current(listing, user, forced).await {
@@ -167,10 +167,6 @@ impl GuildsView {
         }
     }
 
-    fn recent_enough(&self, listing: Listing, user: Snowflake, now: Time) -> Option<Arc<Cached<GuildsResponse>>> {
-        self.cached_of_any_age(listing, user, now).filter(|response| self.list_age(response, now) == ListAge::Recent)
-    }
-
     fn list_age(&self, response: &GuildsResponse, now: Time) -> ListAge {
         ListAge::of(&self.limits, response.fetched, now)
     }
@@ -221,9 +217,8 @@ impl GuildsView {
             }
         };
         let body = CompressibleBody::new(list.body.clone());
-        let (outlined_by, outlined, _) = outline.finish();
-        let outline = (outlined_by, outlined);
-        let response = GuildsResponse { list, body, fetched: stored.fetched, list_version, listed, expires, outline };
+        let (fetched, outline) = (stored.fetched, Marked::end(outline));
+        let response = GuildsResponse { list, body, fetched, list_version, listed, expires, outline };
         Ok(self.cache_of(listing).insert(user, read, response))
     }
 }

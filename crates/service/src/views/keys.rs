@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::TokenHash;
+use runtime::shared_check::SharedCheck;
 use store::{Result, StoreError, Topic};
 use telemetry::metrics::CacheName;
-use tokio::sync::Mutex;
 
 use super::cached::{CacheMap, CacheRead, Weigh};
 use crate::sources::Sources;
@@ -20,7 +20,8 @@ const LIST_AGE: Duration = Duration::from_secs(1);
 pub struct KeysView {
     sources: Sources,
     cache: CacheMap<TokenHash, KeyId>,
-    list: Mutex<KeyList>,
+    /// The hashes of all valid keys.
+    list: SharedCheck<Result<Arc<HashSet<TokenHash>>>>,
 }
 
 /// The id of a valid key.
@@ -28,20 +29,12 @@ struct KeyId(Arc<str>);
 
 impl Weigh for KeyId {}
 
-/// The hashes of all valid keys.
-#[derive(Default)]
-struct KeyList {
-    /// When they were last requested, with or without an answer.
-    asked: Option<Duration>,
-    known: Option<HashSet<TokenHash>>,
-}
-
 impl KeysView {
     pub(super) fn new(sources: &Sources) -> Self {
         Self {
             sources: sources.clone(),
             cache: CacheMap::new(CacheName::Keys, sources, CACHED_KEYS, CACHED_KEYS as u64),
-            list: Mutex::default(),
+            list: SharedCheck::new(LIST_AGE, sources.clock.clone()),
         }
     }
 
@@ -77,24 +70,11 @@ impl KeysView {
     /// Whether the key was valid about a second ago. Reads the store at most once per second, however many clients ask. This is
     /// for clients that have guessed so often that their keys may not be looked up any more.
     pub async fn was_valid(&self, key: &TokenHash) -> Result<bool> {
-        let Sources { store, clock, background, .. } = &self.sources;
-        let mut list = self.list.lock().await;
-        if list.asked.is_none_or(|asked| clock.ticks().saturating_sub(asked) >= LIST_AGE) {
-            // Set before the read, which is a background task: a client that hangs up must not make the next one read again.
-            list.asked = Some(clock.ticks());
-            let store = Arc::clone(store);
-            let read = background.spawn(async move { store.good_keys().await }).await;
-            list.asked = Some(clock.ticks());
-            match read {
-                Ok(Ok(keys)) => list.known = Some(keys.into_iter().collect()),
-                Ok(Err(error)) if list.known.is_none() => return Err(error),
-                // A slightly old list is better than none.
-                Ok(Err(_)) | Err(_) => {}
-            }
-        }
-        match &list.known {
-            Some(known) => Ok(known.contains(key)),
-            None => Err(StoreError::Unavailable("the bots' keys could not be read a moment ago".to_owned())),
-        }
+        let list = self.list.get(|| {
+            let store = Arc::clone(&self.sources.store);
+            async move { Ok(Arc::new(store.good_keys().await?.into_iter().collect())) }
+        });
+        let crashed = || StoreError::Failed("reading the bots' keys crashed".to_owned());
+        Ok(list.await.ok_or_else(crashed)??.contains(key))
     }
 }

@@ -6,21 +6,18 @@ pub mod cached;
 pub mod compressible;
 pub mod feedback;
 pub mod guilds;
-pub mod history;
 pub mod keys;
 pub mod me;
+pub mod public;
 pub mod sessions;
 pub mod site;
-pub mod stats;
 pub mod status;
 pub mod tagged;
-pub mod team;
-mod warm;
 
 use std::sync::Arc;
 
+use public::PublicView;
 use telemetry::metrics::CacheName;
-use warm::Warm;
 
 use crate::accounts::GuildLists;
 use crate::config::Config;
@@ -36,17 +33,17 @@ pub struct Views {
     /// `GET /guilds`
     pub guilds: guilds::GuildsView,
     /// `GET /feedback`
-    pub feedback: feedback::FeedbackView,
+    pub feedback: PublicView<feedback::FeedbackView>,
     /// `GET /team`
-    pub team: team::TeamView,
+    pub team: PublicView<public::TeamView>,
     /// `GET /stats`
-    pub stats: stats::StatsView,
+    pub stats: PublicView<public::StatsView>,
     /// The bot's history.
-    pub history: history::HistoryView,
+    pub history: PublicView<public::HistoryView>,
     /// `GET /`
-    pub status: status::StatusView,
+    pub status: PublicView<status::StatusView>,
     /// What the site's pages show.
-    pub site: site::SiteView,
+    pub site: PublicView<site::SiteView>,
 }
 
 impl Views {
@@ -56,12 +53,12 @@ impl Views {
             keys: keys::KeysView::new(sources),
             me: me::MeView::new(sources),
             guilds: guilds::GuildsView::new(sources, lists, config),
-            feedback: feedback::FeedbackView::new(sources),
-            team: team::TeamView::new(sources),
-            stats: stats::StatsView::new(sources),
-            history: history::HistoryView::new(sources),
-            status: status::StatusView::new(sources),
-            site: site::SiteView::new(sources),
+            feedback: PublicView::new(sources),
+            team: PublicView::new(sources),
+            stats: PublicView::new(sources),
+            history: PublicView::new(sources),
+            status: PublicView::new(sources),
+            site: PublicView::new(sources),
         }
     }
 
@@ -73,12 +70,12 @@ impl Views {
             CacheName::Me => self.me.entries(),
             CacheName::Guilds => self.guilds.entries(guilds::Listing::WithBot),
             CacheName::Invitable => self.guilds.entries(guilds::Listing::Invitable),
-            CacheName::Status => usize::from(self.status.cache().is_filled()),
-            CacheName::Team => usize::from(self.team.cache().is_filled()),
-            CacheName::Stats => usize::from(self.stats.cache().is_filled()),
-            CacheName::History => usize::from(self.history.cache().is_filled()),
+            CacheName::Status => self.status.entries(),
+            CacheName::Team => self.team.entries(),
+            CacheName::Stats => self.stats.entries(),
+            CacheName::History => self.history.entries(),
             CacheName::Feedback => self.feedback.entries(),
-            CacheName::Site => usize::from(self.site.cache().is_filled()),
+            CacheName::Site => self.site.entries(),
         }
     }
 }

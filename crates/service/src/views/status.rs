@@ -11,17 +11,14 @@ use store::{Result, Topic};
 use telemetry::Version;
 use telemetry::metrics::CacheName;
 
-use super::cached::{CacheRead, CacheSlot, Cached};
-use super::warm::Warm;
+use super::cached::CacheRead;
+use super::public::{PublicKind, PublicView};
 use crate::sources::Sources;
 
-pub struct StatusView {
-    sources: Sources,
-    cache: CacheSlot<StatusResponse>,
-}
+pub struct StatusView;
 
 /// The bot's health, and the response built from it.
-pub(super) struct StatusResponse {
+pub struct StatusResponse {
     health: Health,
     version: Version,
     rendered: ArcSwap<RenderedStatus>,
@@ -34,23 +31,15 @@ struct RenderedStatus {
     body: StatusBody,
 }
 
-impl StatusView {
-    pub(super) fn new(sources: &Sources) -> Self {
-        Self { sources: sources.clone(), cache: CacheSlot::new(CacheName::Status, sources) }
-    }
-
+impl PublicView<StatusView> {
     /// The response, if it is cached and fresh. The latencies are measured last.
     pub fn cached(&self, now: Time, latencies: impl FnOnce() -> (Option<f64>, Duration)) -> Option<Bytes> {
         self.cache.with_fresh(|cached| Some(cached.body(now, latencies)))
     }
 
     /// The response, from the store if needed; from the last known health if the store cannot be reached.
-    pub async fn get(&self, latencies: impl Fn() -> (Option<f64>, Duration)) -> Result<Bytes> {
-        if let Some(body) = self.cached(self.sources.clock.now(), &latencies) {
-            return Ok(body);
-        }
-        self.cache.count_miss();
-        let cached = self.read().await.or_else(|error| self.cache.or_stale(error, Some))?;
+    pub async fn get_body(&self, latencies: impl FnOnce() -> (Option<f64>, Duration)) -> Result<Bytes> {
+        let cached = self.get().await?;
         Ok(cached.body(self.sources.clock.now(), latencies))
     }
 
@@ -63,25 +52,16 @@ impl StatusView {
     pub fn last_known_health<R>(&self, look: impl FnOnce(&Health) -> R) -> Option<R> {
         self.cache.with_any(|cached| look(&cached.health))
     }
-
-    async fn read(&self) -> Result<Arc<Cached<StatusResponse>>> {
-        let mut read = CacheRead::begin(&self.sources);
-        let health = read.depend_on([Topic::Health]).health().await?;
-        let rendered =
-            ArcSwap::from_pointee(RenderedStatus::new(&health, self.sources.version, self.sources.clock.now()));
-        Ok(self.cache.insert(read, StatusResponse { health, version: self.sources.version, rendered }))
-    }
 }
 
-impl Warm for StatusView {
+impl PublicKind for StatusView {
     type Value = StatusResponse;
+    const NAME: CacheName = CacheName::Status;
 
-    fn cache(&self) -> &CacheSlot<StatusResponse> {
-        &self.cache
-    }
-
-    async fn refresh(&self) -> Result<()> {
-        self.read().await.map(drop)
+    async fn read(sources: &Sources, read: &mut CacheRead<'_>) -> Result<StatusResponse> {
+        let health = read.depend_on([Topic::Health]).health().await?;
+        let rendered = ArcSwap::from_pointee(RenderedStatus::new(&health, sources.version, sources.clock.now()));
+        Ok(StatusResponse { health, version: sources.version, rendered })
     }
 }
 
