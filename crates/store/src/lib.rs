@@ -24,7 +24,7 @@ mod values;
 mod watch;
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 // `freshness` takes its atomics from here; the concurrency model (`tests/faults/shuttle`) replaces them with shuttle's.
 use std::sync::atomic;
@@ -288,6 +288,11 @@ pub async fn open_read_only(options: StoreOptions, freshness: Arc<Freshness>) ->
         }
         None => Ok(Arc::new(postgres::Postgres::open_read_only(&options, freshness).await?)),
     }
+}
+
+/// Whether this file is a store of an unreleased version, which no release can use.
+pub fn is_unreleased(path: &Path) -> bool {
+    sqlite::is_unreleased(path)
 }
 
 /// What a vacuum of the store's file needs; `None` if the store isn't a file, or not ours yet.

@@ -70,9 +70,13 @@ impl Steps {
     }
 }
 
+pub(crate) fn is_unreleased(version: i64) -> bool {
+    usize::try_from(version).is_ok_and(|version| (1..FIRST).contains(&version))
+}
+
 /// Refuses a store that no release can open.
 pub(crate) fn refuse_unreleased(found: i64) -> Result<()> {
-    if !usize::try_from(found).is_ok_and(|version| (1..FIRST).contains(&version)) {
+    if !is_unreleased(found) {
         return Ok(());
     }
     Err(StoreError::Failed(format!(

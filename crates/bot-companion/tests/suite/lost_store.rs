@@ -204,6 +204,21 @@ async fn damage_is_told_as_such_by_log_health_metric_and_check() {
 }
 
 #[tokio::test]
+async fn dev_moves_data_of_an_unreleased_version_aside() {
+    sqlite_only!("on PostgreSQL, the store says so itself");
+    let folder = Folder::new();
+    let (database, key) = (folder.path().join("bot-companion.db"), folder.path().join("bot-companion.db.key"));
+    Connection::open(&database).unwrap().execute_batch("CREATE TABLE x (y); PRAGMA user_version = 9").unwrap();
+    fs::write(&key, "an old key").unwrap();
+    let arguments = ["dev", "--listen", "127.0.0.1:0", "--data", folder.path().to_str().unwrap()];
+    let log = stopped(Running::start(command(&arguments)).await).await;
+    let aside = folder.path().join("unreleased");
+    assert!(log.contains("made by an unreleased version") && log.contains(aside.to_str().unwrap()), "{log}");
+    assert_eq!(fs::read_to_string(aside.join("bot-companion.db.key")).unwrap(), "an old key");
+    assert!(aside.join("bot-companion.db").exists() && database.exists() && key.exists());
+}
+
+#[tokio::test]
 async fn a_broken_row_that_is_read_again_and_again_is_told_once() {
     sqlite_only!("PostgreSQL refuses such text; the same throttle stands before its lines");
     let (folder, provider) = (Folder::new(), sandbox(Clock::system()));

@@ -8,7 +8,7 @@ use super::database::run as run_shared;
 use super::file::connect_read_only;
 use super::migrations;
 use crate::sql::{health, upkeep};
-use crate::{Integrity, Result, StoreContent, StoreError, StoreLook};
+use crate::{Integrity, Result, StoreContent, StoreError, StoreLook, schema_version};
 
 /// A larger file is not checked, because that would take more than a few seconds, and slow down a running service's disk.
 const MOST_CHECKED: u64 = 256 << 20;
@@ -26,6 +26,13 @@ pub(crate) async fn grants_in_file(path: PathBuf) -> Result<Option<Vec<(String, 
         Ok(if is_current { Some(run_shared(upkeep::grants_by_key(&connection))?) } else { None })
     })
     .await
+}
+
+/// Whether the file has the schema of an unreleased version.
+pub(crate) fn is_unreleased(path: &Path) -> bool {
+    let version = |connection: Connection| connection.pragma_query_value(None, "user_version", |row| row.get(0));
+    let found = connect_read_only(path).ok().and_then(|connection| version(connection).ok());
+    found.is_some_and(schema_version::is_unreleased)
 }
 
 async fn run<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {

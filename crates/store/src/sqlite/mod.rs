@@ -40,7 +40,7 @@ use telemetry::metrics::StoreMetrics;
 use self::database::run;
 use self::file::{FileIdentity, configure_writer, connect, create};
 pub(super) use self::file::{cautions, location};
-pub(super) use self::look::{grants_in_file, look};
+pub(super) use self::look::{grants_in_file, is_unreleased, look};
 pub(super) use self::place::look_at_place;
 use self::readers::Readers;
 use self::staging::LocalStaging;

@@ -6,6 +6,7 @@ mod demo_bot;
 mod demo_data;
 mod demo_history;
 mod switchboard;
+mod unreleased;
 
 use std::ffi::OsString;
 use std::net::{SocketAddr, TcpListener};
@@ -34,7 +35,7 @@ use demo_bot::DemoBot;
 use switchboard::Switchboard;
 
 const CLIENT_ID: &str = "sandbox";
-/// The file in the data folder.
+/// The file in the data folder. The names of those next to it begin like this, too.
 const DATABASE: &str = "bot-companion.db";
 /// The redirect addresses that are always registered: those of the usual development servers.
 const REDIRECT_URIS: [&str; 3] =
@@ -93,6 +94,9 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
 
         let listeners = serve::open(&mut config)?;
         let address = listeners.addresses().iter().find_map(ListenAddress::tcp).context("nothing to listen on")?;
+        if store.is_none() {
+            unreleased::move_aside(data)?;
+        }
         let service = format!("http://{address}{}", config.http.base_path);
         register_dashboard(&mut config, address);
         // Link previews and the incident feed need absolute addresses.
