@@ -81,7 +81,7 @@ pub(super) fn on<T>(config: Config, work: impl AsyncFnOnce(&Arc<App>) -> anyhow:
 
 /// What a read-only command works with.
 pub(super) struct Reading {
-    pub(super) store: Arc<dyn Store>,
+    pub(super) store: Arc<Store>,
     pub(super) clock: Clock,
     config: Config,
 }

@@ -75,7 +75,7 @@ async fn add_key(app: &App, key: &SecretString) -> anyhow::Result<()> {
 }
 
 /// Ends the records of a process: the first report, without shards, removes those of its former shards; the second makes it look silent.
-async fn leave_shards(store: &dyn Store, instance: &InstanceId, started_at: Time, now: Time) -> store::Result<()> {
+async fn leave_shards(store: &Store, instance: &InstanceId, started_at: Time, now: Time) -> store::Result<()> {
     for reported in [now, now.before(LONG_SILENT)] {
         let last = Heartbeat {
             instance: instance.clone(),
@@ -229,7 +229,7 @@ impl DemoBot {
         let health = self.app.sources.store.health().await?;
         let is_real = |id: &InstanceId| !(id.key == KEY_ID && id.name.as_str().starts_with(NAMED));
         if health.instances.iter().any(|(id, instance)| is_real(id) && !is_silent(instance.reported, now)) {
-            demo_history::remove(&*self.app.sources.store).await?;
+            demo_history::remove(&self.app.sources.store).await?;
             return Ok(false);
         }
         // Demo bots of earlier runs, which may have just ended.
@@ -271,8 +271,8 @@ impl DemoBot {
         let now = self.app.sources.clock.now();
         let said = data::feedback(now).into_iter().map(|said| Change::FeedbackGone(said.id));
         self.app.sources.store.apply(said.chain([Change::Team(Roster(Vec::new()))]).collect()).await?;
-        demo_history::remove(&*self.app.sources.store).await?;
-        Ok(leave_shards(&*self.app.sources.store, &self.living, self.started_at, now).await?)
+        demo_history::remove(&self.app.sources.store).await?;
+        Ok(leave_shards(&self.app.sources.store, &self.living, self.started_at, now).await?)
     }
 
     /// Replaces everything in a scope. Events are never numbered, so the next number is always 1.
