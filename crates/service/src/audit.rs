@@ -34,7 +34,7 @@ pub struct AuditOrigin<'a> {
 }
 
 pub struct Audit {
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     clock: Clock,
     config: AuditConfig,
     state: Mutex<AuditState>,
@@ -56,7 +56,7 @@ struct AuditState {
 }
 
 impl Audit {
-    pub fn new(store: Arc<dyn Store>, clock: Clock, config: AuditConfig) -> Self {
+    pub fn new(store: Arc<Store>, clock: Clock, config: AuditConfig) -> Self {
         Self {
             store,
             clock,

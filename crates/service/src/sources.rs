@@ -21,7 +21,7 @@ use crate::vault::Vault;
 /// Handles to the parts below; cheap to clone.
 #[derive(Clone)]
 pub struct Sources {
-    pub store: Arc<dyn Store>,
+    pub store: Arc<Store>,
     pub freshness: Arc<Freshness>,
     pub provider: Arc<Provider>,
     /// Encrypts and decrypts grants.

@@ -192,11 +192,6 @@ impl Freshness {
         self.suspended_at.store(NEVER, Ordering::SeqCst);
     }
 
-    #[cfg(test)]
-    pub(super) fn changes_of(&self, topic: Topic) -> u64 {
-        self.slots[usize::from(slot(topic))].load(Ordering::SeqCst)
-    }
-
     /// In milliseconds, which fit for longer than any process runs.
     fn now(&self) -> u64 {
         u64::try_from(self.clock.ticks().as_millis()).unwrap_or(NEVER - 1)
@@ -234,24 +229,6 @@ impl Marking<'_> {
     }
 }
 
-impl Dependencies {
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether it depends on anything.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-#[cfg(test)]
-impl FromIterator<Topic> for Dependencies {
-    fn from_iter<I: IntoIterator<Item = Topic>>(topics: I) -> Self {
-        Self(topics.into_iter().map(slot).collect())
-    }
-}
-
 /// The index of a topic's counter. Replicas send each other indexes, so it must be the same in all of them: a release that
 /// changes this function must not listen to older ones.
 pub(super) fn slot(topic: Topic) -> u16 {
@@ -278,6 +255,18 @@ mod tests {
     use domain::Time;
 
     use super::*;
+
+    impl Freshness {
+        pub(crate) fn changes_of(&self, topic: Topic) -> u64 {
+            self.counter(slot(topic))
+        }
+    }
+
+    impl FromIterator<Topic> for Dependencies {
+        fn from_iter<I: IntoIterator<Item = Topic>>(topics: I) -> Self {
+            Self(topics.into_iter().map(slot).collect())
+        }
+    }
 
     fn marked(freshness: &Freshness, topics: impl IntoIterator<Item = Topic>) -> (Dependencies, Mark, LastValid) {
         let mut marking = freshness.marking();

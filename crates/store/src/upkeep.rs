@@ -1,38 +1,66 @@
 //! What operators need from the store besides the service's own work: which keys are in use, and what is stored about whom.
 
-use async_trait::async_trait;
 use domain::audit::{AuditEntry, AuditKind};
 use domain::{Snowflake, Time};
 
 use super::person_places::PLACES;
-use super::{Result, SealedGrant};
+use super::postgres::Pace::{Feed, Long};
+use super::sql::{audit, forget, upkeep};
+use super::store::{read, transact};
+use super::{Result, SealedGrant, Store};
 
 /// Nobody has more keys than this; if there are more, grants must be damaged.
 pub(super) const MOST_KEYS: i64 = 1_000;
 
-/// The operator's side of a store. Its methods can be called on every [`super::Store`].
-#[async_trait]
-pub trait Upkeep: Send + Sync + 'static {
+impl Store {
     /// How many grants each key encrypted, by the key's ID, including those waiting to be revoked; `""` stands for grants
     /// that name no key. SQLite has an index for this. PostgreSQL reads the rows of all users, without their lists, within
     /// a read or write may wait for its turn, so call this once in a while, not on every request.
-    async fn grants_by_key(&self) -> Result<Vec<(String, u64)>>;
+    pub async fn grants_by_key(&self) -> Result<Vec<(String, u64)>> {
+        read!(self, Statement, (), |db| upkeep::grants_by_key(db))
+    }
+
     /// The next grants of this kind after this user, in the order of user IDs; empty at the end.
-    async fn sealed_grants(&self, kind: GrantKind, after: Option<Snowflake>, batch: usize) -> Result<Vec<HeldGrant>>;
+    pub async fn sealed_grants(
+        &self,
+        kind: GrantKind,
+        after: Option<Snowflake>,
+        batch: usize,
+    ) -> Result<Vec<HeldGrant>> {
+        read!(self, Statement, (kind, after, batch), |db| upkeep::sealed_grants(db, *kind, *after, *batch))
+    }
+
     /// Replaces grants with the same grants encrypted with another key. A grant that was refreshed or ended since it was read
     /// stays as it is. Returns how many were replaced.
-    async fn replace_sealed(&self, kind: GrantKind, resealed: Vec<Resealed>) -> Result<usize>;
-    async fn holdings(&self) -> Result<Holdings>;
+    pub async fn replace_sealed(&self, kind: GrantKind, resealed: Vec<Resealed>) -> Result<usize> {
+        transact!(self, Long, (kind, resealed), |db, _topics| upkeep::replace_sealed(db, *kind, resealed))
+    }
+
+    pub async fn holdings(&self) -> Result<Holdings> {
+        read!(self, Statement, (), |db| upkeep::holdings(db))
+    }
+
     /// What mentions a user outside their account.
-    async fn traces(&self, user: Snowflake) -> Result<PersonTraces>;
+    pub async fn traces(&self, user: Snowflake) -> Result<PersonTraces> {
+        read!(self, Statement, (user), |db| forget::traces(db, *user))
+    }
+
     /// Forgets a user: ends their sessions, has their grant revoked, and removes or replaces their ID and name everywhere,
     /// except where a block needs it. What the bot sends about them from now on is stored without their name, until they sign
     /// in again.
-    async fn forget(&self, user: Snowflake, now: Time) -> Result<Erased>;
+    pub async fn forget(&self, user: Snowflake, now: Time) -> Result<Erased> {
+        transact!(self, Feed, (user, now), |db, topics| forget::forget(db, topics, *user, *now))
+    }
+
     /// Adds rows to the audit. With bounds, also deletes those that are too old or too many of their kind, which reads every row.
-    async fn write_audit(&self, entries: Vec<AuditEntry>, bounds: Option<AuditBounds>) -> Result<()>;
+    pub async fn write_audit(&self, entries: Vec<AuditEntry>, bounds: Option<AuditBounds>) -> Result<()> {
+        transact!(self, Long, (entries, bounds), |db, _topics| audit::write(db, entries, *bounds))
+    }
+
     /// The latest matching rows of the audit, oldest first.
-    async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditEntry>>;
+    pub async fn audit(&self, filter: AuditFilter) -> Result<Vec<AuditEntry>> {
+        read!(self, Statement, (filter), |db| audit::read(db, filter))
+    }
 }
 
 /// How much of the audit is kept.

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use domain::Time;
 use telemetry::metrics::{StoreAccess, StoreMetrics, StoreOutcome};
 use tracing::error;
 
-use super::{Result, StoreError};
+use super::postgres::Pace::Quick;
+use super::sql::{probe, sessions};
+use super::store::{Backend, read, transact};
+use super::{Result, Store, StoreError};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreLoad {
@@ -26,27 +28,56 @@ pub struct StoreBytes {
     pub log: Option<u64>,
 }
 
-/// Rows of the table `probe`, by ID: what the health probe wrote, and when the last backup was taken.
-pub(super) const PROBE_ROW: i64 = 1;
-pub(super) const BACKUP_ROW: i64 = 2;
+impl Store {
+    pub fn metrics(&self) -> &StoreMetrics {
+        match &self.0 {
+            Backend::Sqlite(sqlite) => &sqlite.metrics,
+            Backend::Postgres(postgres) => postgres.executor.metrics(),
+        }
+    }
 
-/// The monitoring side of a store. Its methods can be called on every [`super::Store`].
-#[async_trait]
-pub trait StoreWatch: Send + Sync + 'static {
-    fn metrics(&self) -> &StoreMetrics;
-    fn load(&self) -> StoreLoad;
+    pub fn load(&self) -> StoreLoad {
+        match &self.0 {
+            Backend::Sqlite(sqlite) => sqlite.load(),
+            Backend::Postgres(postgres) => postgres.executor.load(),
+        }
+    }
+
     /// Reads a row, as any read would.
-    async fn probe_read(&self) -> Result<()>;
+    pub async fn probe_read(&self) -> Result<()> {
+        read!(self, Statement, (), |db| probe::read(db))
+    }
+
     /// Writes a meaningless row, commits it and waits until it is durable, as any write would.
-    async fn probe_write(&self, now: Time) -> Result<()>;
-    async fn bytes(&self) -> Result<StoreBytes>;
+    pub async fn probe_write(&self, now: Time) -> Result<()> {
+        transact!(self, Quick, (now), |db, _topics| probe::write(db, *now))
+    }
+
+    pub async fn bytes(&self) -> Result<StoreBytes> {
+        match &self.0 {
+            Backend::Sqlite(sqlite) => sqlite.bytes().await,
+            // Only a superuser may read the server's log.
+            Backend::Postgres(_) => {
+                read!(self, Statement, (), |db| probe::size(db)).map(|database| StoreBytes { database, log: None })
+            }
+        }
+    }
+
     /// Records that a backup was taken then. The last record counts, so that the next one replaces a record from a clock that was
     /// ahead.
-    async fn note_backup(&self, at: Time) -> Result<()>;
+    pub async fn note_backup(&self, at: Time) -> Result<()> {
+        transact!(self, Quick, (at), |db, _topics| probe::note_backup(db, *at))
+    }
+
     /// When the last recorded backup was taken.
-    async fn last_backup(&self) -> Result<Option<Time>>;
+    pub async fn last_backup(&self) -> Result<Option<Time>> {
+        read!(self, Statement, (), |db| probe::last_backup(db))
+    }
+
     /// How many sessions are stored, including expired ones. Goes through all of them, so call it once in a while.
-    async fn session_count(&self) -> Result<u64>;
+    pub async fn session_count(&self) -> Result<u64> {
+        read!(self, Statement, (), |db| sessions::count(db))
+    }
 }
 
 /// Counts the outcome of work. Damage is remembered until the process ends, and logged once, because clients may request the

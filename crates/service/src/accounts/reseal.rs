@@ -49,7 +49,7 @@ impl GrantReport {
     }
 
     /// Tries to decrypt every grant in a store.
-    pub async fn of(store: &dyn Store, vault: &Vault) -> Result<Self> {
+    pub async fn of(store: &Store, vault: &Vault) -> Result<Self> {
         let mut report = Self::new(vault);
         each_batch(store, async |_, grants| {
             for HeldGrant { user, sealed } in grants {
@@ -85,14 +85,14 @@ impl GrantReport {
 impl Accounts {
     /// Tries to decrypt every grant.
     pub async fn grant_report(&self) -> Result<GrantReport> {
-        GrantReport::of(&*self.sources.store, &self.sources.vault).await
+        GrantReport::of(&self.sources.store, &self.sources.vault).await
     }
 
     /// Re-encrypts everything with the first key while the service runs, and reports its progress.
     pub async fn reseal(&self, mut watch: impl FnMut(ResealReport)) -> Result<ResealReport> {
         let (vault, store) = (&self.sources.vault, &self.sources.store);
         let mut report = ResealReport::default();
-        each_batch(&**store, async |kind, grants| {
+        each_batch(store, async |kind, grants| {
             report.seen += grants.len() as u64;
             let mut resealed = Vec::new();
             for old in grants.into_iter().filter(|grant| !vault.is_current(&grant.sealed)) {
@@ -116,10 +116,7 @@ impl Accounts {
 
 /// Passes all grants on in batches. Those waiting to be revoked come last, because a grant moves there when a user's last
 /// session ends.
-async fn each_batch(
-    store: &dyn Store,
-    mut look: impl AsyncFnMut(GrantKind, Vec<HeldGrant>) -> Result<()>,
-) -> Result<()> {
+async fn each_batch(store: &Store, mut look: impl AsyncFnMut(GrantKind, Vec<HeldGrant>) -> Result<()>) -> Result<()> {
     for kind in [GrantKind::InUse, GrantKind::ToRevoke] {
         let mut after = None;
         loop {

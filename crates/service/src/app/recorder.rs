@@ -21,7 +21,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(15);
 const LONGEST_GAP: Duration = Duration::from_mins(1);
 
 pub struct Recorder {
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     clock: Clock,
     watch: Mutex<RecorderWatch>,
     failures: Throttle,
@@ -44,7 +44,7 @@ struct RecorderWatch {
 }
 
 impl Recorder {
-    pub fn new(store: Arc<dyn Store>, clock: Clock) -> Self {
+    pub fn new(store: Arc<Store>, clock: Clock) -> Self {
         Self { store, clock, watch: Mutex::default(), failures: Throttle::default(), refusals: Throttle::default() }
     }
 

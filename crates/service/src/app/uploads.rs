@@ -44,7 +44,7 @@ pub struct Uploads {
     /// The scopes that each key is sending a snapshot of.
     scopes: Mutex<HashSet<(TokenHash, Scope)>>,
     cleaning: AtomicU8,
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     background: Background,
 }
 
@@ -62,7 +62,7 @@ impl Drop for SnapshotPermit {
 }
 
 impl Uploads {
-    pub fn new(store: Arc<dyn Store>, background: Background) -> Self {
+    pub fn new(store: Arc<Store>, background: Background) -> Self {
         Self {
             permits: PermitsPerKey::new(REQUESTS),
             heartbeats: PermitsPerKey::new(HEARTBEATS),

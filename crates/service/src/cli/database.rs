@@ -95,7 +95,7 @@ pub(super) fn on_store<T>(
 
 /// What a read-only command works with.
 pub(super) struct Reading {
-    pub(super) store: Arc<dyn Store>,
+    pub(super) store: Arc<Store>,
     pub(super) clock: Clock,
     config: Config,
 }

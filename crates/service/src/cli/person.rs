@@ -25,7 +25,7 @@ struct StoredPerson {
     traces: PersonTraces,
 }
 
-async fn read(store: &dyn Store, id: Snowflake) -> anyhow::Result<StoredPerson> {
+async fn read(store: &Store, id: Snowflake) -> anyhow::Result<StoredPerson> {
     Ok(StoredPerson {
         id,
         account: store.account(id).await?,
@@ -108,7 +108,7 @@ impl StoredPerson {
 }
 
 pub(super) async fn show(reading: &Reading, id: Snowflake, form: OutputForm) -> anyhow::Result<String> {
-    let person = read(&*reading.store, id).await?;
+    let person = read(&reading.store, id).await?;
     let vault = reading.vault()?;
     Ok(form.one(&person.value(&vault), || {
         if person.is_known() { person.text(&vault) } else { format!("Nothing is stored about user {id}.\n") }
@@ -117,7 +117,7 @@ pub(super) async fn show(reading: &Reading, id: Snowflake, form: OutputForm) -> 
 
 /// Forgets a user, after confirmation.
 pub(super) async fn forget(app: &Arc<App>, id: Snowflake, is_meant: bool, form: OutputForm) -> anyhow::Result<String> {
-    let person = read(&*app.sources.store, id).await?;
+    let person = read(&app.sources.store, id).await?;
     if !is_meant {
         confirm(&person)?;
     }

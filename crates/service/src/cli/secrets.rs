@@ -36,7 +36,7 @@ pub(super) fn run(secrets: &Secrets) -> anyhow::Result<()> {
     let said = match secrets {
         Secrets::Status(CommandOptions { form, config }) => {
             let report = database::reading(config, async |reading| {
-                Ok(GrantReport::of(&*reading.store, &reading.vault()?).await?)
+                Ok(GrantReport::of(&reading.store, &reading.vault()?).await?)
             })?;
             form.one(&status_value(&report), || status_text(&report))
         }

@@ -91,23 +91,23 @@ impl Marked {
 
 /// A read on its way into a cache.
 pub struct CacheRead<'a> {
-    store: &'a dyn Store,
+    store: &'a Store,
     marking: Marking<'a>,
 }
 
 impl<'a> CacheRead<'a> {
     pub(super) fn begin(sources: &'a Sources) -> Self {
-        Self { store: &*sources.store, marking: sources.freshness.marking() }
+        Self { store: &sources.store, marking: sources.freshness.marking() }
     }
 
     /// Marks these topics, then returns the store to read what depends on them.
-    pub(super) fn depend_on(&mut self, topics: impl IntoIterator<Item = Topic>) -> &'a dyn Store {
+    pub(super) fn depend_on(&mut self, topics: impl IntoIterator<Item = Topic>) -> &'a Store {
         self.marking.depend_on(topics);
         self.store
     }
 
     /// The store, to find out what the value depends on. What is read here is not covered by the mark.
-    pub(super) fn look_up(&self) -> &'a dyn Store {
+    pub(super) fn look_up(&self) -> &'a Store {
         self.store
     }
 

@@ -250,15 +250,7 @@ impl<R: Read> BackupReader<R> {
 
 /// Whether each value fits its column. Columns that the newest schema does not have are left to the store to check.
 fn fits(kinds: &[Option<ColumnKind>], row: &Row) -> bool {
-    let fits = |(kind, value): (&Option<ColumnKind>, &CellValue)| match (kind, value) {
-        (None, _) | (_, CellValue::Null) => true,
-        (Some(kind), CellValue::Integer(_)) => matches!(kind, ColumnKind::Integer | ColumnKind::Sequence),
-        (Some(kind), CellValue::Real(_)) => *kind == ColumnKind::Real,
-        (Some(kind), CellValue::Text(_)) => *kind == ColumnKind::Text,
-        (Some(kind), CellValue::Bytes(_)) => *kind == ColumnKind::Bytes,
-        (Some(kind), CellValue::Boolean(_)) => *kind == ColumnKind::Boolean,
-    };
-    row.len() == kinds.len() && kinds.iter().zip(row).all(fits)
+    row.len() == kinds.len() && kinds.iter().zip(row).all(|(kind, value)| kind.is_none_or(|kind| value.fits(kind)))
 }
 
 /// A line without its end; `None` if it is longer than this, or not text.

@@ -15,6 +15,7 @@ pub(crate) mod value;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufReader, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -207,10 +208,7 @@ async fn write_file(
 ) -> Result<BackupHeader, BackupError> {
     let wrong = |error: std::io::Error| cannot("be written", part, &error);
     let mut source = BackupSource::open(what).await?;
-    let mut open = OpenOptions::new();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut open, 0o600);
-    let file = open.write(true).create_new(true).open(part).map_err(wrong)?;
+    let file = OpenOptions::new().mode(0o600).write(true).create_new(true).open(part).map_err(wrong)?;
     source.write(file, wrong, watch).await?.sync_all().map_err(wrong)?;
     // The file on disk must match what was written.
     let mut reader = open_backup(part, STEPS)?;

@@ -143,8 +143,7 @@ pub(super) async fn restore_into(
     }
     let header = reader.header;
     let mut store = open(&what.url, what.start_wait, steps).await?;
-    store.begin().await?;
-    if let Some(table) = store.find_own_data().await?
+    if let Some(table) = store.begin().await?
         && !what.replace
     {
         return Err(BackupError::Refused(format!(

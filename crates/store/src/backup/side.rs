@@ -21,10 +21,9 @@ pub(crate) trait Side: Send {
     async fn count(&mut self, table: &'static Table) -> Result<u64>;
     /// The next of these rows after this key, in its order; none at the end.
     async fn read(&mut self, table: &'static Table, after: Option<Row>) -> Result<Vec<Row>>;
-    /// Begins the one transaction that replaces everything, and creates the tables of a new store. Nobody else may use it.
-    async fn begin(&mut self) -> Result<()>;
-    /// A table with rows that an unused store does not have, if any.
-    async fn find_own_data(&mut self) -> Result<Option<&'static str>>;
+    /// Begins the one transaction that replaces everything, and creates the tables of a new store. Nobody else may use it. Returns
+    /// a table with rows that an unused store does not have, if any.
+    async fn begin(&mut self) -> Result<Option<&'static str>>;
     /// Leaves nothing but empty tables of this version of the schema.
     async fn make_room(&mut self, version: usize) -> Result<()>;
     /// The columns of a table that can be written.

@@ -37,6 +37,18 @@ impl CellValue {
         size_of::<Self>() + apart
     }
 
+    /// Whether a column of this kind can have it.
+    pub(super) fn fits(&self, kind: ColumnKind) -> bool {
+        match self {
+            Self::Null => true,
+            Self::Integer(_) => matches!(kind, ColumnKind::Integer | ColumnKind::Sequence),
+            Self::Real(_) => kind == ColumnKind::Real,
+            Self::Text(_) => kind == ColumnKind::Text,
+            Self::Bytes(_) => kind == ColumnKind::Bytes,
+            Self::Boolean(_) => kind == ColumnKind::Boolean,
+        }
+    }
+
     /// Encodes it so that no two values, and no two sequences of values, have the same bytes.
     fn encode(&self, out: &mut Vec<u8>) {
         let mut long = |tag: u8, bytes: &[u8]| {

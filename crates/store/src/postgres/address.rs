@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use deadpool_postgres::ClientWrapper;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use secrecy::{ExposeSecret, SecretString};
-use tokio::task::JoinHandle;
 use tokio_postgres::config::{Host as HostName, SslMode, TargetSessionAttrs};
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, Connection, Socket};
@@ -186,12 +186,12 @@ impl Address {
     }
 
     /// Connects outside the pool. A broken connection shows as an error of the client.
-    pub(super) async fn open(&self) -> crate::Result<(Client, JoinHandle<()>)> {
+    pub(super) async fn open(&self) -> crate::Result<ClientWrapper> {
         let (client, connection) = self.connect().await.map_err(|error| {
             let why = format!("no connection to the database: {error}");
             if error.may_pass() { StoreError::Unavailable(why) } else { StoreError::Failed(why) }
         })?;
-        Ok((client, tokio::spawn(async { drop(connection.await) })))
+        Ok(ClientWrapper::new(client, tokio::spawn(async { drop(connection.await) })))
     }
 
     async fn connect_to(&self, index: usize) -> Result<(usize, (Client, DriverConnection)), (String, Problem)> {

@@ -1,35 +1,31 @@
 //! The database server as the source or the destination of a backup.
 
-use std::error::Error;
 use std::pin::pin;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::BytesMut;
+use deadpool_postgres::ClientWrapper;
 use futures_util::TryStreamExt as _;
 use secrecy::SecretString;
-use tokio::task::JoinHandle;
-use tokio_postgres::Client;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tracing::warn;
 
 use super::address::Address;
+use super::database::{Connection, cells};
 use super::invalidation;
 use super::migrations::{self, LOCK};
 use crate::backup::TableHeader;
 use crate::backup::side::{RestoreEnd, Side, in_use};
-use crate::backup::statements::{BRING_PROBE_BACK, BYTES, Dialect, KEEP_PROBE, count, own_data_questions};
+use crate::backup::statements::{self, BRING_PROBE_BACK, Batch, KEEP_PROBE, columns, select};
 use crate::backup::tables::{PROBE, STAGED, TABLES, Table};
 use crate::backup::value::{CellValue, ColumnKind, Row};
-use crate::columns::{Column as _, unsigned};
 use crate::migrations::STEPS;
 use crate::schema_version::Steps;
+use crate::sql::{Database as _, ToValue as _};
 use crate::starting::{StoreLocation, keep_trying};
 use crate::{Result, StoreError};
 
-const DIALECT: Dialect = Dialect { parameter: '$', sequence: None };
 /// Held while writing a backup into a database. Its last connection may take a moment to disappear.
 const ALONE: &str = "SET lock_timeout = '5s'; SELECT pg_advisory_lock(1651471460); SET lock_timeout = 0";
 const SETTINGS: &str = "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0";
@@ -42,15 +38,8 @@ const BEGIN: &str = "BEGIN; SET LOCAL synchronous_commit = on; SET LOCAL lock_ti
 const LEAVING: Duration = Duration::from_secs(5);
 
 struct ServerSide {
-    client: Client,
-    connection: JoinHandle<()>,
+    client: ClientWrapper,
     steps: Steps,
-}
-
-impl Drop for ServerSide {
-    fn drop(&mut self) {
-        self.connection.abort();
-    }
 }
 
 /// Opens the source, which is never written to. Services may be using it.
@@ -78,10 +67,13 @@ impl ServerSide {
     async fn open(url: &SecretString, start_wait: Duration, steps: Steps) -> Result<Self> {
         let address = Address::parse(url).map_err(StoreError::Failed)?;
         let hosts = address.hosts();
-        let (client, connection) = keep_trying(start_wait, StoreLocation::Server(&hosts), || address.open()).await?;
-        let server = Self { client, connection, steps };
-        server.client.batch_execute(SETTINGS).await?;
-        Ok(server)
+        let client = keep_trying(start_wait, StoreLocation::Server(&hosts), || address.open()).await?;
+        client.batch_execute(SETTINGS).await?;
+        Ok(Self { client, steps })
+    }
+
+    fn db(&self) -> Connection<'_> {
+        Connection::from(&self.client)
     }
 
     /// Makes sure that nobody else is connected as the service's role.
@@ -130,49 +122,33 @@ impl Side for ServerSide {
     }
 
     async fn counter(&mut self) -> Result<i64> {
-        let sql = "SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM versions";
-        Ok(self.client.query_one(sql, &[]).await?.try_get(0)?)
+        Ok(self.client.query_one(Connection::WORDS.counter, &[]).await?.try_get(0)?)
     }
 
     async fn count(&mut self, table: &'static Table) -> Result<u64> {
-        Ok(self.client.query_one(&count(table), &[]).await?.try_get(0).map(unsigned)?)
+        Ok(statements::count(&self.db(), table).await?)
     }
 
     async fn read(&mut self, table: &'static Table, after: Option<Row>) -> Result<Vec<Row>> {
-        let sql = DIALECT.select(table, after.is_some());
-        let mut found = pin!(self.client.query_raw(&sql, after.unwrap_or_default()).await?);
-        let (mut rows, mut size) = (Vec::new(), 0);
-        while size < BYTES
+        let sql = select::<Connection<'_>>(table, after.is_some());
+        let key: Vec<_> = after.iter().flatten().map(CellValue::value).collect();
+        let (mut found, mut batch) = (pin!(self.client.query_raw(&sql, key).await?), Batch::of(table));
+        while batch.has_room()
             && let Some(row) = found.try_next().await?
         {
-            let mut values = Row::with_capacity(table.columns.len());
-            for (index, column) in table.columns.iter().enumerate() {
-                let value = value(column.kind, &row, index)?;
-                size += value.size();
-                values.push(value);
-            }
-            rows.push(values);
+            batch.add(cells(&row)?)?;
         }
-        Ok(rows)
+        Ok(batch.rows)
     }
 
-    async fn begin(&mut self) -> Result<()> {
+    async fn begin(&mut self) -> Result<Option<&'static str>> {
         self.expect_alone().await?;
         let is_new = migrations::version(&self.client).await? == 0;
         self.client.batch_execute(&format!("{BEGIN}; {LOCK}")).await?;
         if is_new {
             migrations::take_steps(&self.client, self.steps, 0, self.steps.newest()).await?;
         }
-        Ok(())
-    }
-
-    async fn find_own_data(&mut self) -> Result<Option<&'static str>> {
-        for (table, question) in own_data_questions() {
-            if self.client.query_one(&question, &[]).await?.try_get(0)? {
-                return Ok(Some(table));
-            }
-        }
-        Ok(None)
+        Ok(statements::find_own_data(&self.db()).await?)
     }
 
     async fn make_room(&mut self, version: usize) -> Result<()> {
@@ -194,13 +170,13 @@ impl Side for ServerSide {
 
     async fn put(&mut self, table: &TableHeader, rows: Vec<Row>) -> Result<()> {
         let name = &table.name;
-        let columns = DIALECT.columns(name, table.columns.iter().map(String::as_str));
+        let columns = columns::<Connection<'_>>(name, table.columns.iter().map(String::as_str));
         let stored = self.client.prepare(&format!("SELECT {columns} FROM {name}")).await?;
         let types: Vec<_> = stored.columns().iter().map(|column| column.type_().clone()).collect();
         let copy_in = format!("COPY {name} ({columns}) FROM STDIN (FORMAT binary)");
         let mut writer = pin!(BinaryCopyInWriter::new(self.client.copy_in(&copy_in).await?, &types));
         for row in rows {
-            writer.as_mut().write_raw(row).await?;
+            writer.as_mut().write_raw(row.iter().map(CellValue::value)).await?;
         }
         writer.finish().await?;
         Ok(())
@@ -214,19 +190,7 @@ impl Side for ServerSide {
         // A sequence starts at 1.
         self.client.execute("SELECT setval('versions', greatest($1::bigint, 1))", &[&end.counter]).await?;
         self.client.batch_execute(&sequences_set()).await?;
-        if let Some(now) = end.end_sessions {
-            self.client.batch_execute("DELETE FROM sessions").await?;
-            let sql = "INSERT INTO revocations (user_id, grant_sealed, due, tries, sending_until)
-                SELECT id, grant_sealed, $1, 0, NULL FROM users WHERE grant_sealed IS NOT NULL
-                ON CONFLICT (user_id) DO NOTHING";
-            self.client.execute(sql, &[&now.stored()]).await?;
-            self.client.batch_execute("DELETE FROM users").await?;
-        }
-        for (hash, since) in &end.forgotten {
-            let sql = "INSERT INTO forgotten_users (user_hash, since) VALUES ($1, $2)
-                ON CONFLICT (user_hash) DO UPDATE SET since = excluded.since";
-            self.client.execute(sql, &[&hash.0.as_slice(), &since.stored()]).await?;
-        }
+        statements::finish(&self.db(), &end).await?;
         let notify = format!("NOTIFY {}, '{}'; COMMIT", invalidation::CHANNEL, invalidation::EVERYTHING);
         self.client.batch_execute(&notify).await?;
         // The planner knows nothing yet about the tables' contents. If this fails, the server's own upkeep does it later.
@@ -236,34 +200,4 @@ impl Side for ServerSide {
         }
         Ok(())
     }
-}
-
-fn value(kind: ColumnKind, row: &tokio_postgres::Row, index: usize) -> Result<CellValue> {
-    let value = match kind {
-        ColumnKind::Integer | ColumnKind::Sequence => row.try_get::<_, Option<i64>>(index)?.map(CellValue::Integer),
-        ColumnKind::Real => row.try_get::<_, Option<f64>>(index)?.map(CellValue::Real),
-        ColumnKind::Text => row.try_get::<_, Option<String>>(index)?.map(CellValue::Text),
-        ColumnKind::Bytes => row.try_get::<_, Option<Vec<u8>>>(index)?.map(CellValue::Bytes),
-        ColumnKind::Boolean => row.try_get::<_, Option<bool>>(index)?.map(CellValue::Boolean),
-    };
-    Ok(value.unwrap_or(CellValue::Null))
-}
-
-impl ToSql for CellValue {
-    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> std::result::Result<IsNull, Box<dyn Error + Sync + Send>> {
-        match self {
-            Self::Null => Ok(IsNull::Yes),
-            Self::Integer(number) => number.to_sql_checked(ty, out),
-            Self::Real(number) => number.to_sql_checked(ty, out),
-            Self::Text(text) => text.to_sql_checked(ty, out),
-            Self::Bytes(bytes) => bytes.to_sql_checked(ty, out),
-            Self::Boolean(truth) => truth.to_sql_checked(ty, out),
-        }
-    }
-
-    fn accepts(ty: &Type) -> bool {
-        [Type::INT8, Type::FLOAT8, Type::TEXT, Type::BYTEA, Type::BOOL].contains(ty)
-    }
-
-    to_sql_checked!();
 }

@@ -6,14 +6,17 @@
 
 use std::pin::pin;
 
-use deadpool_postgres::Transaction;
-use domain::Guild;
+use domain::feed::GuildTotals;
 use domain::staff::RoleGrants;
+use domain::{Guild, Snowflake};
+use tokio_postgres::Client;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::Type;
 
+use super::database::Connection;
 use super::errors::Sql;
 use crate::columns::{Column as _, grants_text, integer, json};
+use crate::sql::guilds;
 
 const GUILDS: &str = "COPY guilds (snapshot, id, name, icon, owner, members, setup, linked, grants, carried)
     FROM STDIN (FORMAT binary)";
@@ -32,10 +35,30 @@ const GUILD_TYPES: [Type; 10] = [
 const STAFF: &str = "COPY guild_staff (snapshot, guild, \"user\", roles) FROM STDIN (FORMAT binary)";
 const STAFF_TYPES: [Type; 4] = [Type::INT8, Type::INT8, Type::INT8, Type::TEXT];
 
+/// Copies guilds into a snapshot, and returns what it already had of them, which they replace.
+pub(super) async fn stage(
+    db: &Connection<'_>,
+    snapshot: i64,
+    guilds: &[&Guild],
+    ids: &[Snowflake],
+) -> Sql<GuildTotals> {
+    db.client.batch_execute("SAVEPOINT copying").await?;
+    match copy(db.client, snapshot, guilds).await {
+        // A guild is hardly ever sent twice, so checking every time would cost more than trying again.
+        Err(error) if error.is_duplicate() => {
+            db.client.batch_execute("ROLLBACK TO SAVEPOINT copying").await?;
+            let known = guilds::delete(db, snapshot, ids).await?;
+            copy(db.client, snapshot, guilds).await?;
+            Ok(known.totals)
+        }
+        copied => copied.map(|()| GuildTotals::default()),
+    }
+}
+
 /// Inserts guilds and their staff into a snapshot that has none of them yet. What a guild leaves out is empty.
-pub(super) async fn guilds(db: &Transaction<'_>, snapshot: i64, guilds: &[&Guild]) -> Sql<()> {
+async fn copy(client: &Client, snapshot: i64, guilds: &[&Guild]) -> Sql<()> {
     let nothing = RoleGrants::new();
-    let mut rows = pin!(BinaryCopyInWriter::new(db.copy_in(GUILDS).await?, &GUILD_TYPES));
+    let mut rows = pin!(BinaryCopyInWriter::new(client.copy_in(GUILDS).await?, &GUILD_TYPES));
     for guild in guilds {
         let Guild { id, name, icon, owner, setup, linked, .. } = guild;
         let grants = grants_text(guild.grants.as_ref().unwrap_or(&nothing));
@@ -48,7 +71,7 @@ pub(super) async fn guilds(db: &Transaction<'_>, snapshot: i64, guilds: &[&Guild
     if guilds.iter().all(|guild| guild.staff.iter().flatten().next().is_none()) {
         return Ok(());
     }
-    let mut rows = pin!(BinaryCopyInWriter::new(db.copy_in(STAFF).await?, &STAFF_TYPES));
+    let mut rows = pin!(BinaryCopyInWriter::new(client.copy_in(STAFF).await?, &STAFF_TYPES));
     for guild in guilds {
         for (user, roles) in guild.staff.iter().flatten() {
             rows.as_mut().write(&[&snapshot, &guild.id.stored(), &user.stored(), &json(roles)]).await?;

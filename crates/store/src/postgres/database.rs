@@ -3,31 +3,36 @@
 use std::error::Error;
 
 use bytes::BytesMut;
-use deadpool_postgres::{GenericClient, Object, Transaction};
+use deadpool_postgres::{ClientWrapper, StatementCache, Transaction};
+use domain::feed::GuildTotals;
+use domain::{Guild, Snowflake};
+use tokio_postgres::Client;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 use super::errors::{Sql, SqlError};
-use super::{locks, subscriptions};
+use super::{bulk_insert, locks, subscriptions};
 use crate::backup::value::CellValue;
-use crate::sql::{Database, Lock, Row, Value, Words};
+use crate::sql::{Around, Database, Lock, Row, Value, Words, values};
 
 const WORDS: Words = Words {
-    among: ("= ANY (", ")"),
-    covered: (
+    among: Around("= ANY (", ")"),
+    covered: Around(
         "unnest(",
         "::bigint[]) AS asked (guild) CROSS JOIN LATERAL
             (SELECT shard.* FROM counts CROSS JOIN LATERAL (SELECT * FROM feed_shards WHERE shard_count = count
                 AND shard_id = coalesce((asked.guild >> 22) % nullif(count, 0), 0) LIMIT 1) AS shard
             ORDER BY committed DESC LIMIT 1) AS cover",
     ),
-    one_of: ("= ANY (ARRAY (", "))"),
+    one_of: Around("= ANY (ARRAY (", "))"),
     for_update: " FOR UPDATE",
     for_share: " FOR SHARE",
     skip_locked: " FOR UPDATE SKIP LOCKED",
     clock: "(extract(epoch FROM now()) * 1000)::bigint",
     ordinal: "ordinal",
+    sequence: None,
+    counter: "SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM versions",
     to_json: "::jsonb",
-    elements: ("json_array_elements(CAST(", " AS TEXT)::json)"),
+    elements: Around("json_array_elements(CAST(", " AS TEXT)::json)"),
     new_version: (None, "nextval('versions')"),
     // The length of the key's ID, then the ID.
     grants_by_key: "SELECT CASE WHEN length(sealed) > 0 AND get_byte(sealed, 0) BETWEEN 1 AND 32
@@ -35,61 +40,80 @@ const WORDS: Words = Words {
         FROM (SELECT grant_sealed AS sealed FROM users WHERE grant_sealed IS NOT NULL
             UNION ALL SELECT grant_sealed FROM revocations WHERE grant_sealed IS NOT NULL) AS grants
         GROUP BY key ORDER BY key LIMIT $1",
+    // A locked one is receiving lines right now.
+    abandoned: "id IN (SELECT id FROM staged_snapshots
+        WHERE touched < clock_timestamp() - make_interval(secs => $1) FOR UPDATE SKIP LOCKED)",
+    touch: ", touched = clock_timestamp()",
     size: "pg_database_size(current_database())",
     schema: "(SELECT version FROM schema_version)",
 };
 
-/// Alike for a transaction, and for a connection on which each statement sees its own state.
-macro_rules! database {
-    ($type:ty) => {
-        impl Database for $type {
-            type Error = SqlError;
-
-            const WORDS: Words = WORDS;
-
-            async fn execute(&self, sql: &str, values: &[Value<'_>]) -> Sql<usize> {
-                execute(self, sql, values).await
-            }
-
-            async fn query(&self, sql: &str, values: &[Value<'_>]) -> Sql<Vec<Row>> {
-                query(self, sql, values).await
-            }
-
-            async fn lock(&self, lock: Lock) -> Sql<()> {
-                locks::lock(self, lock).await
-            }
-
-            async fn replace_subscriptions(&self, snapshot: i64) -> Sql<()> {
-                subscriptions::replace_from(self, snapshot).await
-            }
-        }
-    };
+/// A connection. If a transaction has begun on it, what is done here is part of it.
+pub(crate) struct Connection<'a> {
+    pub(super) client: &'a Client,
+    statements: &'a StatementCache,
 }
 
-database!(Object);
-database!(Transaction<'_>);
-
-async fn execute(db: &impl GenericClient, sql: &str, values: &[Value<'_>]) -> Sql<usize> {
-    let statement = db.prepare_cached(sql).await?;
-    let changed = db.execute(&statement, &references(values)).await?;
-    // No statement changes more rows than fit.
-    Ok(usize::try_from(changed).unwrap_or(usize::MAX))
+impl<'a> From<&'a ClientWrapper> for Connection<'a> {
+    fn from(client: &'a ClientWrapper) -> Self {
+        Self { client, statements: &client.statement_cache }
+    }
 }
 
-async fn query(db: &impl GenericClient, sql: &str, values: &[Value<'_>]) -> Sql<Vec<Row>> {
-    let statement = db.prepare_cached(sql).await?;
-    let rows = db.query(&statement, &references(values)).await?;
-    Ok(rows.iter().map(row).collect::<Result<_, _>>()?)
+impl<'a> From<&'a Transaction<'_>> for Connection<'a> {
+    fn from(transaction: &'a Transaction<'_>) -> Self {
+        Self { client: transaction.client(), statements: &transaction.statement_cache }
+    }
+}
+
+impl Database for Connection<'_> {
+    type Error = SqlError;
+
+    const WORDS: Words = WORDS;
+
+    async fn execute(&self, sql: &str, values: &[Value<'_>]) -> Sql<usize> {
+        let statement = self.statements.prepare(self.client, sql).await?;
+        let changed = self.client.execute(&statement, &references(values)).await?;
+        // No statement changes more rows than fit.
+        Ok(usize::try_from(changed).unwrap_or(usize::MAX))
+    }
+
+    async fn query(&self, sql: &str, values: &[Value<'_>]) -> Sql<Vec<Row>> {
+        let statement = self.statements.prepare(self.client, sql).await?;
+        let rows = self.client.query(&statement, &references(values)).await?;
+        Ok(rows.iter().map(|row| cells(row).map(Row)).collect::<Result<_, _>>()?)
+    }
+
+    async fn lock(&self, lock: Lock) -> Sql<()> {
+        let (class, key) = locks::key(lock);
+        let sql = "SELECT pg_advisory_xact_lock($1::bigint::int, $2::bigint::int)";
+        self.execute(sql, &values![class, key]).await.map(drop)
+    }
+
+    async fn try_lock(&self, lock: Lock) -> Sql<bool> {
+        let (class, key) = locks::key(lock);
+        let sql = "SELECT pg_try_advisory_xact_lock($1::bigint::int, $2::bigint::int)";
+        Ok(self.query_one(sql, &values![class, key]).await?.get(0)?)
+    }
+
+    async fn stage_guilds(&self, snapshot: i64, guilds: &[&Guild], ids: &[Snowflake]) -> Sql<GuildTotals> {
+        bulk_insert::stage(self, snapshot, guilds, ids).await
+    }
+
+    async fn replace_subscriptions(&self, snapshot: i64) -> Sql<()> {
+        subscriptions::replace_from(self.client, snapshot).await
+    }
 }
 
 fn references<'a>(values: &'a [Value<'_>]) -> Vec<&'a (dyn ToSql + Sync)> {
     values.iter().map(|value| value as &(dyn ToSql + Sync)).collect()
 }
 
-fn row(row: &tokio_postgres::Row) -> Result<Row, tokio_postgres::Error> {
+/// What is in a row.
+pub(super) fn cells(row: &tokio_postgres::Row) -> Result<Vec<CellValue>, tokio_postgres::Error> {
     let cells = (0..row.len())
         .map(|column| Ok(row.try_get::<_, Option<Cell>>(column)?.map_or(CellValue::Null, |Cell(cell)| cell)));
-    cells.collect::<Result<_, _>>().map(Row)
+    cells.collect()
 }
 
 struct Cell(CellValue);

@@ -139,15 +139,6 @@ impl SqlError {
     pub(super) fn is_duplicate(&self) -> bool {
         self.code() == Some(&SqlState::UNIQUE_VIOLATION)
     }
-
-    pub(super) fn into_store_error(self) -> StoreError {
-        match self.remedy() {
-            Remedy::Never => StoreError::Failed(self.to_string()),
-            Remedy::Restore => StoreError::Damaged(self.to_string()),
-            Remedy::Again | Remedy::Later => StoreError::Busy(self.to_string()),
-            Remedy::Elsewhere => StoreError::Unavailable(self.to_string()),
-        }
-    }
 }
 
 pub(super) enum WorkError {
@@ -156,16 +147,6 @@ pub(super) enum WorkError {
     /// The connection led nowhere, and nothing was committed on it.
     NotDone(SqlError),
     Sql(SqlError),
-}
-
-impl WorkError {
-    pub(super) fn into_store_error(self) -> StoreError {
-        match self {
-            Self::Unreachable(why) => StoreError::Unavailable(why),
-            Self::Busy(why) => StoreError::Busy(why),
-            Self::NotDone(error) | Self::Sql(error) => error.into_store_error(),
-        }
-    }
 }
 
 impl From<SqlError> for WorkError {
@@ -180,14 +161,30 @@ impl From<tokio_postgres::Error> for WorkError {
     }
 }
 
+impl From<SqlError> for StoreError {
+    fn from(error: SqlError) -> Self {
+        let why = error.to_string();
+        match error.remedy() {
+            Remedy::Never => Self::Failed(why),
+            Remedy::Restore => Self::Damaged(why),
+            Remedy::Again | Remedy::Later => Self::Busy(why),
+            Remedy::Elsewhere => Self::Unavailable(why),
+        }
+    }
+}
+
 impl From<tokio_postgres::Error> for StoreError {
     fn from(error: tokio_postgres::Error) -> Self {
-        SqlError::from(error).into_store_error()
+        SqlError::from(error).into()
     }
 }
 
 impl From<WorkError> for StoreError {
     fn from(error: WorkError) -> Self {
-        error.into_store_error()
+        match error {
+            WorkError::Unreachable(why) => Self::Unavailable(why),
+            WorkError::Busy(why) => Self::Busy(why),
+            WorkError::NotDone(error) | WorkError::Sql(error) => error.into(),
+        }
     }
 }

@@ -40,13 +40,14 @@ impl Listener {
     }
 
     /// Starts listening; fails if it cannot.
-    pub(super) async fn start(self) -> Result<JoinHandle<()>, String> {
+    pub(super) async fn start(self) -> Result<(), String> {
         self.freshness.suspend();
         let connection = self.connect().await?;
-        Ok(tokio::spawn(async move {
+        tokio::spawn(async move {
             let stop = self.stop.clone();
             stop.run_until_cancelled(self.run(connection)).await;
-        }))
+        });
+        Ok(())
     }
 
     async fn run(&self, mut connection: ListenerConnection) {

@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
+use deadpool_postgres::ClientWrapper;
 use secrecy::SecretString;
 use tokio::time::timeout;
 use tokio_postgres::Client;
 
 use super::address::Address;
-use super::errors::SqlError;
+use super::database::Connection;
+use super::migrations;
 use super::pool::READ_ONLY;
-use super::{migrations, pool};
-use crate::sql::{health, upkeep};
-use crate::{Result, ServerLook, StoreContent, StoreError, StoreLook};
+use crate::sql::upkeep::content;
+use crate::{Result, ServerLook, StoreError, StoreLook};
 
 /// Inspects the database, with `limit` for each question.
 pub(crate) async fn look(url: &SecretString, limit: Duration) -> Result<StoreLook> {
@@ -20,7 +21,7 @@ pub(crate) async fn look(url: &SecretString, limit: Duration) -> Result<StoreLoo
     let (schema, server) =
         ask(&address, limit, async |client| Ok((migrations::version(client).await?, server(client).await?))).await?;
     let content = if usize::try_from(schema) == Ok(newest) {
-        Some(timeout(limit, content(&address, limit)).await.map_err(silent)??)
+        Some(ask(&address, limit, async |client| Ok(content(&Connection::from(client)).await?)).await?)
     } else {
         None
     };
@@ -29,12 +30,13 @@ pub(crate) async fn look(url: &SecretString, limit: Duration) -> Result<StoreLoo
 
 /// What the server allows the URL's role, for a running service.
 pub(crate) async fn look_at_server(url: &SecretString, limit: Duration) -> Result<ServerLook> {
-    ask(&address(url)?, limit, server).await
+    ask(&address(url)?, limit, async |client| server(client).await).await
 }
 
 /// Makes sure that a command of this release can read the database as is.
 pub(super) async fn expect_readable(address: &Address, limit: Duration) -> Result<()> {
-    crate::migrations::STEPS.expect_readable(ask(address, limit, migrations::version).await?)
+    let version = ask(address, limit, async |client| migrations::version(client).await);
+    crate::migrations::STEPS.expect_readable(version.await?)
 }
 
 fn address(url: &SecretString) -> Result<Address> {
@@ -42,18 +44,21 @@ fn address(url: &SecretString) -> Result<Address> {
 }
 
 /// Asks on a read-only connection, within `limit`.
-async fn ask<T>(address: &Address, limit: Duration, question: impl AsyncFnOnce(&Client) -> Result<T>) -> Result<T> {
-    let (client, connection) = address.open().await?;
+async fn ask<T>(
+    address: &Address,
+    limit: Duration,
+    question: impl AsyncFnOnce(&ClientWrapper) -> Result<T>,
+) -> Result<T> {
+    let client = address.open().await?;
     let asked = async {
-        client.batch_execute(READ_ONLY).await?;
+        // The database gives up as well, instead of going on for nobody.
+        client.batch_execute(&format!("{READ_ONLY}; SET statement_timeout = {}", limit.as_millis())).await?;
         question(&client).await
     };
-    let answer = timeout(limit, asked).await;
-    connection.abort();
-    answer.map_err(silent)?
+    timeout(limit, asked).await.map_err(silent)?
 }
 
-fn silent(_: tokio::time::error::Elapsed) -> StoreError {
+pub(super) fn silent(_: tokio::time::error::Elapsed) -> StoreError {
     StoreError::Unavailable("the database accepted the connection but does not respond".to_owned())
 }
 
@@ -78,14 +83,4 @@ async fn server(client: &Client) -> Result<ServerLook> {
     ];
     let connections = limits.into_iter().filter(|(limit, _)| *limit >= 0).min().unwrap_or(limits[0]);
     Ok(ServerLook { role: row.try_get(0)?, schema: row.try_get(1)?, may_create: row.try_get(2)?, connections })
-}
-
-async fn content(address: &Address, limit: Duration) -> Result<StoreContent> {
-    // The questions are asked on a pooled connection, because that is what the store has.
-    let pool = pool::build(address, 1, limit, limit)?;
-    let client = pool.get().await.map_err(|error| StoreError::Unavailable(error.to_string()))?;
-    let failed = SqlError::into_store_error;
-    let grants_by_key = upkeep::grants_by_key(&client).await.map_err(failed)?;
-    let health = health::load(&client).await.map_err(failed)?;
-    Ok(StoreContent { grants_by_key, health })
 }

@@ -1,6 +1,6 @@
 //! Migrates a database to the schema of this release.
 
-use tokio_postgres::{Client, GenericClient};
+use tokio_postgres::Client;
 
 use crate::migrations::Dialect;
 use crate::schema_version::{self, Steps};
@@ -49,13 +49,13 @@ async fn migrate(client: &mut Client, steps: Steps) -> std::result::Result<Resul
         Ok(version) => version,
         Err(refused) => return Ok(Err(refused)),
     };
-    take_steps(&transaction, steps, version, steps.newest()).await?;
+    take_steps(transaction.client(), steps, version, steps.newest()).await?;
     transaction.commit().await.map(|()| Ok(version == 0))
 }
 
 /// Migrates the schema from one version to another, in the caller's transaction.
 pub(super) async fn take_steps(
-    db: &impl GenericClient,
+    db: &Client,
     steps: Steps,
     from: usize,
     to: usize,

@@ -1,12 +1,12 @@
 //! Premium subscriptions from a snapshot.
 
-use deadpool_postgres::GenericClient;
+use tokio_postgres::Client;
 
 use super::errors::Sql;
 
 /// Replaces all subscriptions with those staged under this number. Only differences are written, which is usually next to
 /// nothing.
-pub(super) async fn replace_from(db: &impl GenericClient, snapshot: i64) -> Sql<()> {
+pub(super) async fn replace_from(db: &Client, snapshot: i64) -> Sql<()> {
     for sql in [
         "DELETE FROM subscriptions AS old WHERE NOT EXISTS
             (SELECT 1 FROM staged_subscriptions AS new WHERE new.snapshot = $1 AND new.userid = old.userid)",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use deadpool_postgres::{HookError, Object, Pool, PoolError, TimeoutType, Transaction};
+use deadpool_postgres::{HookError, Object, Pool, PoolError, TimeoutType};
 use futures_util::future::BoxFuture;
 use telemetry::metrics::{StoreAccess, StoreMetrics};
 use tokio::runtime::Handle;
@@ -16,10 +16,12 @@ use tracing::debug;
 
 use super::address::Address;
 use super::circuit_breaker::ClosedSince;
+use super::database::Connection;
 use super::errors::{Remedy, Sql, SqlError, WorkError, text_of};
 use super::invalidation::{self, Origin};
 use super::pool;
 use super::reachability::{LOOK_EVERY, Reachability, SPREAD};
+use crate::sql::ChangedTopics;
 use crate::watch::{self, StoreLoad};
 use crate::{Freshness, Result, StoreError};
 
@@ -30,21 +32,22 @@ const GRACE: Duration = Duration::from_millis(500);
 /// How long work that moves many rows may take.
 const LONG: Duration = Duration::from_mins(1);
 
-pub(super) use crate::sql::ChangedTopics;
-type ReadStatement<A, T> = for<'a> fn(&'a Object, &'a A) -> BoxFuture<'a, Sql<T>>;
-type ReadSnapshot<A, T> = for<'a> fn(&'a Transaction<'a>, &'a A) -> BoxFuture<'a, Sql<T>>;
-pub(super) enum Read<A, T> {
+/// What a piece of work reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Read {
     /// One statement, or several that need not agree: each sees its own state.
-    Statement(ReadStatement<A, T>),
+    Statement,
     /// Several statements that see the same state: none sees a commit that another one does not.
-    Snapshot(ReadSnapshot<A, T>),
+    Snapshot,
 }
+
+type ReadWork<A, T> = for<'a> fn(&'a Connection<'a>, &'a A) -> BoxFuture<'a, Sql<T>>;
 /// Work that changes something, all or nothing. It may run more than once, and only the last time counts.
-pub(super) type Write<A, T> = for<'a> fn(&'a Transaction<'a>, &'a mut ChangedTopics, &'a A) -> BoxFuture<'a, Sql<T>>;
+type WriteWork<A, T> = for<'a> fn(&'a Connection<'a>, &'a mut ChangedTopics, &'a A) -> BoxFuture<'a, Sql<T>>;
 
 /// How long a piece of work may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pace {
+pub(crate) enum Pace {
     /// A few rows.
     Quick,
     /// Many rows.
@@ -55,7 +58,7 @@ pub(super) enum Pace {
 }
 
 #[derive(Clone)]
-pub(super) struct Executor(Arc<ExecutorState>);
+pub(crate) struct Executor(Arc<ExecutorState>);
 
 struct ExecutorState {
     address: Address,
@@ -73,18 +76,21 @@ struct ExecutorState {
     metrics: Arc<StoreMetrics>,
 }
 
-impl<A, T> Read<A, T> {
-    async fn run(&self, client: &mut Object, arguments: &A) -> std::result::Result<T, WorkError> {
-        match self {
-            Self::Statement(work) => Ok(work(client, arguments).await?),
-            Self::Snapshot(work) => {
-                let isolated = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead);
-                let transaction = isolated.read_only(true).start().await?;
-                let value = work(&transaction, arguments).await?;
-                transaction.commit().await?;
-                Ok(value)
-            }
+impl Read {
+    async fn run<A, T>(
+        self,
+        client: &mut Object,
+        arguments: &A,
+        work: ReadWork<A, T>,
+    ) -> std::result::Result<T, WorkError> {
+        if self == Self::Statement {
+            return Ok(work(&Connection::from(&**client), arguments).await?);
         }
+        let isolated = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead);
+        let transaction = isolated.read_only(true).start().await?;
+        let value = work(&Connection::from(&transaction), arguments).await?;
+        transaction.commit().await?;
+        Ok(value)
     }
 }
 
@@ -115,7 +121,7 @@ impl Executor {
     }
 
     /// Runs work that reads. It sees everything acknowledged before it began.
-    pub(super) async fn read<A, T>(&self, arguments: A, work: Read<A, T>) -> Result<T>
+    pub(crate) async fn read<A, T>(&self, what: Read, arguments: A, work: ReadWork<A, T>) -> Result<T>
     where
         A: Send + Sync + 'static,
         T: Send + 'static,
@@ -126,14 +132,15 @@ impl Executor {
             for _ in 0..TRIES {
                 let client = state.connection(StoreAccess::Read, state.now()).await?;
                 let never = AtomicBool::new(false);
-                let outcome = state.limited(client, &never, async |client| work.run(client, &arguments).await).await;
+                let outcome =
+                    state.limited(client, &never, async |client| what.run(client, &arguments, work).await).await;
                 match outcome {
                     Err(WorkError::Sql(error)) if error.remedy() == Remedy::Again => failed = Some(error),
                     // The connection broke, perhaps while it was idle in the pool; a read can be tried on another.
                     Err(WorkError::Sql(error)) if error.remedy() == Remedy::Elsewhere && failed.is_none() => {
                         failed = Some(error);
                     }
-                    outcome => return outcome.map_err(WorkError::into_store_error),
+                    outcome => return outcome.map_err(StoreError::from),
                 }
             }
             Err(gave_up(failed))
@@ -142,7 +149,7 @@ impl Executor {
     }
 
     /// Runs work that writes, and returns when it is durable, the cache here is invalidated and the other replicas are told.
-    pub(super) async fn write<A, T>(&self, pace: Pace, arguments: A, work: Write<A, T>) -> Result<T>
+    pub(crate) async fn write<A, T>(&self, pace: Pace, arguments: A, work: WriteWork<A, T>) -> Result<T>
     where
         A: Send + Sync + 'static,
         T: Send + 'static,
@@ -162,7 +169,7 @@ impl Executor {
                 match state.transact(pace, waits_since, &arguments, work).await {
                     Err(WorkError::Sql(error)) if error.remedy() == Remedy::Again => failed = Some(error),
                     Err(WorkError::NotDone(error)) if failed.is_none() => failed = Some(error),
-                    outcome => return outcome.map_err(WorkError::into_store_error),
+                    outcome => return outcome.map_err(StoreError::from),
                 }
             }
             Err(gave_up(failed))
@@ -186,11 +193,11 @@ impl Executor {
         self.0.pool.close();
     }
 
-    pub(super) fn metrics(&self) -> &StoreMetrics {
+    pub(crate) fn metrics(&self) -> &StoreMetrics {
         &self.0.metrics
     }
 
-    pub(super) fn load(&self) -> StoreLoad {
+    pub(crate) fn load(&self) -> StoreLoad {
         let pool = self.0.pool.status();
         StoreLoad {
             in_use: pool.size.saturating_sub(pool.available),
@@ -315,7 +322,7 @@ impl ExecutorState {
         pace: Pace,
         began: Duration,
         arguments: &A,
-        work: Write<A, T>,
+        work: WriteWork<A, T>,
     ) -> std::result::Result<T, WorkError> {
         let client = self.connection(StoreAccess::Write, began).await?;
         let (mut topics, committing) = (ChangedTopics::new(), AtomicBool::new(false));
@@ -326,7 +333,7 @@ impl ExecutorState {
                     let limit = format!("SET LOCAL statement_timeout = {}", LONG.as_millis());
                     transaction.batch_execute(&limit).await?;
                 }
-                let value = work(&transaction, &mut topics, arguments).await?;
+                let value = work(&Connection::from(&transaction), &mut topics, arguments).await?;
                 if let Some(message) = invalidation::message(&self.origin, &topics) {
                     let statement = transaction.prepare_cached("SELECT pg_notify($1, $2)").await?;
                     transaction.execute(&statement, &[&invalidation::CHANNEL, &message]).await?;

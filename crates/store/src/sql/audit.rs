@@ -43,7 +43,8 @@ async fn trim<D: Database>(db: &D, bounds: AuditBounds) -> Result<(), D> {
 
 /// The latest matching rows, oldest first.
 pub(crate) async fn read<D: Database>(db: &D, filter: &AuditFilter) -> Result<Vec<AuditEntry>, D> {
-    let persons = filter.persons.as_ref().map_or_else(String::new, |_| format!("AND person {}", D::WORDS.among("$4")));
+    let persons =
+        filter.persons.as_ref().map_or_else(String::new, |_| format!("AND person {}", D::WORDS.among.put("$4")));
     let sql = format!(
         "SELECT at, kind, person, key, address, request, detail, count FROM audit
         WHERE at >= $1 {persons} AND (CAST($2 AS TEXT) IS NULL OR kind = $2)

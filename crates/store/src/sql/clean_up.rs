@@ -2,9 +2,10 @@
 
 use domain::Snowflake;
 use domain::feed::{GuildTotals, Sweep, SweepBudget};
+use domain::retention::STAGED_SILENCE;
 
 use super::coverage::Coverage;
-use super::{ChangedTopics, Database, Read, Result, Row, guilds, readable, totals, values};
+use super::{ChangedTopics, Database, Lock, Read, Result, Row, guilds, instances, readable, totals, values};
 use crate::columns::json;
 
 /// Schedules all rows of these snapshots for removal.
@@ -17,7 +18,7 @@ pub(crate) async fn sweep_covered<D: Database>(db: &D, snapshots: &[i64]) -> Res
     if snapshots.is_empty() {
         return Ok(());
     }
-    let among = D::WORDS.among("$1");
+    let among = D::WORDS.among.put("$1");
     let sql = format!("SELECT snapshot, whole, after, again FROM feed_sweeps WHERE snapshot {among}");
     let queued = db.query(&sql, &values![snapshots]).await?.iter().map(read).collect::<Read<Vec<_>>>()?;
     let queued = |snapshot: i64| queued.iter().copied().find(|sweep| sweep.snapshot == snapshot);
@@ -40,13 +41,23 @@ async fn put<D: Database>(db: &D, sweeps: &[Sweep]) -> Result<(), D> {
         SELECT CAST(value ->> 0 AS BIGINT), CAST(value ->> 1 AS BOOLEAN), CAST(value ->> 2 AS BIGINT),
             CAST(value ->> 3 AS BOOLEAN) FROM {} WHERE true
         ON CONFLICT (snapshot) DO UPDATE SET whole = excluded.whole, after = excluded.after, again = excluded.again",
-        D::WORDS.elements("$1")
+        D::WORDS.elements.put("$1")
     );
     db.execute(&sql, &values![json(&sweeps)]).await.map(drop)
 }
 
-/// Checks about `batch` rows and removes those that nobody can see. Returns how many it checked: 0 when all is done.
-pub(crate) async fn sweep<D: Database>(db: &D, topics: &mut ChangedTopics, batch: usize) -> Result<usize, D> {
+/// Checks about `batch` rows and removes those that nobody can see. Returns how many it checked: 0 when all is done, or another
+/// replica is doing it.
+pub(crate) async fn clean_up<D: Database>(db: &D, topics: &mut ChangedTopics, batch: usize) -> Result<usize, D> {
+    if !db.try_lock(Lock::CleanUp).await? {
+        return Ok(0);
+    }
+    db.lock(Lock::Feed).await?;
+    instances::forget(db).await?;
+    let sql = format!("DELETE FROM staged_snapshots WHERE {} RETURNING id", D::WORDS.abandoned);
+    let rows = db.query(&sql, &values![STAGED_SILENCE.as_secs_f64()]).await?;
+    let abandoned: Vec<i64> = readable!("staged snapshot", rows, |row| row.get(0));
+    sweep_whole(db, &abandoned).await?;
     let mut budget = SweepBudget::new(batch);
     while let Some(left) = budget.left()
         && let Some(sweep) = first(db).await?
@@ -135,7 +146,7 @@ async fn remove_hidden<D: Database>(db: &D, sweep: Sweep, up_to: i64) -> Result<
 async fn drop_staged<D: Database>(db: &D, snapshot: i64, limit: u64) -> Result<u64, D> {
     let mut dropped = 0;
     for (table, key) in [("staged_kept", "guild"), ("staged_subscriptions", "userid")] {
-        let some = D::WORDS.one_of(&format!("SELECT {key} FROM {table} WHERE snapshot = $1 LIMIT $2"));
+        let some = D::WORDS.one_of.put(&format!("SELECT {key} FROM {table} WHERE snapshot = $1 LIMIT $2"));
         let sql = format!("DELETE FROM {table} WHERE snapshot = $1 AND {key} {some}");
         dropped += db.execute(&sql, &values![snapshot, limit]).await? as u64;
     }

@@ -24,7 +24,7 @@ const OWNER: &str = "LEFT JOIN feed_instances AS owner ON owner.key = cover.key 
 
 /// Selects these columns of the guilds in a parameter, `asked.guild`, and of the rows of `feed_shards` that cover them, `cover`.
 pub(crate) fn select_covered<D: Database>(columns: &str, guilds: &str) -> String {
-    format!("{COUNTS} SELECT {columns} FROM {}", D::WORDS.covered(guilds))
+    format!("{COUNTS} SELECT {columns} FROM {}", D::WORDS.covered.put(guilds))
 }
 
 /// What covers the guilds that a piece of work is about. It stays true until the work ends, because changes to the bot's data

@@ -47,7 +47,7 @@ pub(crate) fn by_slot<D: Database>() -> String {
         "SELECT known.last, slot, id, feedback, rating, \"timestamp\",
             submitter_id, submitter_username, submitter_name, submitter_avatar
         FROM (SELECT ({LAST_SLOT}) AS last) AS known LEFT JOIN feedback ON slot {}",
-        D::WORDS.among("$1")
+        D::WORDS.among.put("$1")
     )
 }
 

@@ -3,7 +3,7 @@
 use domain::forgotten::UserHash;
 use domain::{Snowflake, Time};
 
-use super::{ChangedTopics, Database, Lock, Read, Result, ToValue, Value, sessions, values};
+use super::{ChangedTopics, Database, Lock, Read, Result, ToValue, Value, forgotten, sessions};
 use crate::Topic;
 use crate::backup::value::CellValue;
 use crate::person_places::{PLACES, counts};
@@ -37,9 +37,7 @@ pub(crate) async fn forget<D: Database>(
             erased.add(place.table, db.execute(&sql, &parameters(&values)).await? as u64);
         }
     }
-    let sql = "INSERT INTO forgotten_users (user_hash, since) VALUES ($1, $2)
-        ON CONFLICT (user_hash) DO UPDATE SET since = excluded.since";
-    db.execute(sql, &values![UserHash::of(user).0, now]).await?;
+    forgotten::add(db, UserHash::of(user), now).await?;
     topics.push(Topic::Everything);
     Ok(erased)
 }

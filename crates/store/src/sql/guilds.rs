@@ -112,7 +112,7 @@ async fn insert_staff<D: Database>(db: &D, snapshot: i64, guild: &Guild) -> Resu
     let sql = format!(
         "INSERT INTO guild_staff (snapshot, guild, \"user\", roles)
         SELECT $1, $2, CAST(value ->> 0 AS BIGINT), value ->> 1 FROM {} WHERE true",
-        D::WORDS.elements("$3")
+        D::WORDS.elements.put("$3")
     );
     db.execute(&sql, &values![snapshot, guild.id, json(&members)]).await.map(drop)
 }
@@ -196,12 +196,12 @@ pub(crate) struct Removed {
 
 pub(crate) async fn delete<D: Database>(db: &D, snapshot: i64, guilds: &[Snowflake]) -> Result<Removed, D> {
     let staff = delete_staff(db, snapshot, guilds).await? as u64;
-    let sql = format!("DELETE FROM guilds WHERE snapshot = $1 AND id {} RETURNING members", D::WORDS.among("$2"));
+    let sql = format!("DELETE FROM guilds WHERE snapshot = $1 AND id {} RETURNING members", D::WORDS.among.put("$2"));
     Ok(Removed { totals: totals_of(&db.query(&sql, &values![snapshot, guilds]).await?)?, staff })
 }
 
 async fn delete_staff<D: Database>(db: &D, snapshot: i64, guilds: &[Snowflake]) -> Result<usize, D> {
-    let sql = format!("DELETE FROM guild_staff WHERE snapshot = $1 AND guild {}", D::WORDS.among("$2"));
+    let sql = format!("DELETE FROM guild_staff WHERE snapshot = $1 AND guild {}", D::WORDS.among.put("$2"));
     db.execute(&sql, &values![snapshot, guilds]).await
 }
 
@@ -212,7 +212,7 @@ fn totals_of(rows: &[Row]) -> Read<GuildTotals> {
 
 /// Moves guilds and their staff from one snapshot to another, and returns what was moved.
 pub(crate) async fn relocate<D: Database>(db: &D, from: i64, to: i64, guilds: &[Snowflake]) -> Result<GuildTotals, D> {
-    let among = D::WORDS.among("$3");
+    let among = D::WORDS.among.put("$3");
     let sql = format!("UPDATE guild_staff SET snapshot = $2 WHERE snapshot = $1 AND guild {among}");
     db.execute(&sql, &values![from, to, guilds]).await?;
     let sql = format!("UPDATE guilds SET snapshot = $2 WHERE snapshot = $1 AND id {among} RETURNING members");
@@ -227,7 +227,7 @@ pub(crate) async fn copy<D: Database>(
     guilds: &[Snowflake],
     parts: CarriedParts,
 ) -> Result<(), D> {
-    let (to_these, these) = (D::WORDS.among("$2"), D::WORDS.among("$3"));
+    let (to_these, these) = (D::WORDS.among.put("$2"), D::WORDS.among.put("$3"));
     if parts.has_grants() {
         let sql = format!(
             "UPDATE guilds SET grants = coalesce((SELECT stored.grants FROM guilds AS stored

@@ -91,7 +91,7 @@ async fn write_shards<D: Database>(
 ) -> Result<(), D> {
     let gone: Vec<u32> = before.keys().filter(|id| !after.contains_key(*id)).copied().collect();
     if !gone.is_empty() {
-        let gone_ids = D::WORDS.elements("$1");
+        let gone_ids = D::WORDS.elements.put("$1");
         // In both databases, the text of a JSON number is the number's.
         let sql =
             format!("DELETE FROM shards WHERE id IN (SELECT CAST(CAST(value AS TEXT) AS BIGINT) FROM {gone_ids})");
@@ -116,7 +116,7 @@ async fn write_shards<D: Database>(
         ON CONFLICT (id) DO UPDATE SET key = excluded.key, instance = excluded.instance, started_at = excluded.started_at,
             reported = excluded.reported, sent = excluded.sent, acknowledged = excluded.acknowledged,
             latency = excluded.latency",
-        D::WORDS.elements("$1")
+        D::WORDS.elements.put("$1")
     );
     db.execute(&sql, &values![json(&changed)]).await.map(drop)
 }

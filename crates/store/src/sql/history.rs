@@ -16,7 +16,7 @@ pub(crate) async fn load<D: Database>(db: &D) -> Result<History, D> {
     let read = futures_util::try_join!(
         minutes(db),
         days(db),
-        incidents(db),
+        incidents(db, i64::MAX),
         announcements::announcements(db),
         announcements::updates(db)
     )?;
@@ -40,9 +40,10 @@ async fn days<D: Database>(db: &D) -> Result<Vec<Day>, D> {
     }))
 }
 
-async fn incidents<D: Database>(db: &D) -> Result<Vec<Incident>, D> {
-    let sql = "SELECT id, worst, began, ended, shards, shard_count FROM incidents ORDER BY id DESC";
-    Ok(readable!("incident", db.query(sql, &[]).await?, incident))
+/// The latest incidents first, up to a number.
+async fn incidents<D: Database>(db: &D, most: i64) -> Result<Vec<Incident>, D> {
+    let sql = "SELECT id, worst, began, ended, shards, shard_count FROM incidents ORDER BY id DESC LIMIT $1";
+    Ok(readable!("incident", db.query(sql, &values![most]).await?, incident))
 }
 
 fn incident(row: &Row) -> Read<Incident> {
@@ -74,7 +75,7 @@ pub(crate) async fn record<D: Database>(
     let step = incident::step(open.as_ref(), seen);
     take(db, step).await?;
     let is_new = match minute {
-        Some(minute) => add_minute(db, &minute.after_incident(latest_incident(db).await?.as_ref())).await?,
+        Some(minute) => add_minute(db, &minute.after_incident(incidents(db, 1).await?.first())).await?,
         None => false,
     };
     let mut is_changed = is_new || step != IncidentStep::Stays;
@@ -125,11 +126,6 @@ async fn worsen_minute<D: Database>(db: &D, troubled: &Minute) -> Result<bool, D
     let sql = format!("UPDATE history_days SET {from} = {from} - 1, {to} = {to} + 1 WHERE begins = $1 AND {from} > 0");
     db.execute(&sql, &values![day_of(begins)]).await?;
     Ok(true)
-}
-
-async fn latest_incident<D: Database>(db: &D) -> Result<Option<Incident>, D> {
-    let sql = "SELECT id, worst, began, ended, shards, shard_count FROM incidents ORDER BY id DESC LIMIT 1";
-    Ok(readable!("incident", db.query(sql, &[]).await?, incident).pop())
 }
 
 async fn delete_old<D: Database>(db: &D, bounds: HistoryBounds) -> Result<(), D> {

@@ -70,7 +70,7 @@ pub(crate) async fn note_own<D: Database>(
         "INSERT INTO feed_own_shards (key, instance, shard_count, shard_id)
         SELECT $1, $2, CAST(value ->> 0 AS BIGINT), CAST(value ->> 1 AS BIGINT) FROM {} WHERE true
         ON CONFLICT DO NOTHING",
-        D::WORDS.elements("$3")
+        D::WORDS.elements.put("$3")
     );
     db.execute(&sql, &values![instance.key, instance.name, json(&shards)]).await.map(drop)
 }

@@ -1,9 +1,8 @@
 //! The SQL that both databases understand, and the work around it, written once. It runs on a [`Database`]: a transaction, or a
 //! connection that only reads.
 //!
-//! What differs is in `sqlite` and `postgres`: snapshots, because PostgreSQL loads their lines in bulk, where SQLite writes one
-//! after the other; what is done about snapshots that were left; and how work is run: a queue and one writer, or a pool and
-//! notifications.
+//! What differs is in `sqlite` and `postgres`: how the lines of snapshots are written, because PostgreSQL loads them in bulk, where
+//! SQLite writes one after the other; and how work is run: a queue and one writer, or a pool and notifications.
 
 pub(crate) mod accounts;
 pub(crate) mod announcements;
@@ -23,17 +22,20 @@ pub(crate) mod history;
 pub(crate) mod instances;
 pub(crate) mod keys;
 mod lock;
+pub(crate) mod probe;
 pub(crate) mod revocations;
 mod row;
 pub(crate) mod sessions;
 pub(crate) mod sign_in;
 pub(crate) mod snapshots;
-pub(crate) mod store;
 pub(crate) mod subscriptions;
 pub(crate) mod team;
 pub(crate) mod totals;
 pub(crate) mod upkeep;
 mod value;
+
+use domain::feed::GuildTotals;
+use domain::{Guild, Snowflake};
 
 use crate::Topic;
 
@@ -63,6 +65,12 @@ pub(crate) trait Database {
     /// Waits for a lock that lasts until the transaction ends. SQLite has one writer, and so needs none.
     async fn lock(&self, lock: Lock) -> Result<(), Self>;
 
+    /// Takes a lock if it is free.
+    async fn try_lock(&self, lock: Lock) -> Result<bool, Self>;
+
+    /// Adds guilds with these IDs to a snapshot that is being staged. Returns what it already had of them, which they replace.
+    async fn stage_guilds(&self, snapshot: i64, guilds: &[&Guild], ids: &[Snowflake]) -> Result<GuildTotals, Self>;
+
     /// Replaces all subscriptions with those staged under this number. PostgreSQL writes only the differences.
     async fn replace_subscriptions(&self, snapshot: i64) -> Result<(), Self>;
 
@@ -80,14 +88,14 @@ pub(crate) trait Database {
 /// Where the databases have different words for one thing.
 pub(crate) struct Words {
     /// Before and after an array's parameter: whether a column's value is in it.
-    pub(crate) among: (&'static str, &'static str),
+    pub(crate) among: Around,
     /// Before and after the parameter of some guilds: a table with each of them as `asked.guild`, joined with the row of
     /// `feed_shards` that covers it as `cover`; needs the table `counts` of the shard counts. At most one row covers a guild under
     /// each count, and each is looked up by its key, instead of going through every shard for every guild.
-    pub(crate) covered: (&'static str, &'static str),
+    pub(crate) covered: Around,
     /// Before and after a query of some rows: whether a column's value is in its result. On PostgreSQL it becomes an array, which
     /// is built once; a plain subquery may run again for every row, and then its limit limits nothing.
-    pub(crate) one_of: (&'static str, &'static str),
+    pub(crate) one_of: Around,
     /// After a query: nobody changes its rows before the transaction ends. `for_share` lets others do the same.
     pub(crate) for_update: &'static str,
     pub(crate) for_share: &'static str,
@@ -97,42 +105,34 @@ pub(crate) struct Words {
     pub(crate) clock: &'static str,
     /// The column by which rows are in the order in which they were added.
     pub(crate) ordinal: &'static str,
+    /// The name of a column of the kind `Sequence`, if it isn't its own.
+    pub(crate) sequence: Option<&'static str>,
+    /// The last number drawn for a version or a snapshot.
+    pub(crate) counter: &'static str,
     /// After a column of text: it is JSON.
     pub(crate) to_json: &'static str,
     /// Before and after the parameter of a JSON array: a table with its elements in the column `value`.
-    pub(crate) elements: (&'static str, &'static str),
+    pub(crate) elements: Around,
     /// A number that was never used before, and what has to run before it.
     pub(crate) new_version: (Option<&'static str>, &'static str),
     /// How many grants each key encrypted, with the key's ID as bytes, up to a number of keys.
     pub(crate) grants_by_key: &'static str,
+    /// Which staged snapshots were left by a process that is gone, given how many seconds one may be silent. If it is still alive,
+    /// it finds out at its next line.
+    pub(crate) abandoned: &'static str,
+    /// Sets when a snapshot was last staged, after another column that is set.
+    pub(crate) touch: &'static str,
     /// The size of the database in bytes.
     pub(crate) size: &'static str,
     /// The version of its schema.
     pub(crate) schema: &'static str,
 }
 
-impl Words {
-    /// Whether the value before it is in the array with this parameter.
-    pub(crate) fn among(&self, parameter: &str) -> String {
-        let (before, after) = self.among;
-        format!("{before}{parameter}{after}")
-    }
+/// Words before and after something.
+pub(crate) struct Around(pub(crate) &'static str, pub(crate) &'static str);
 
-    /// The guilds in this parameter with what covers them.
-    pub(crate) fn covered(&self, parameter: &str) -> String {
-        let (before, after) = self.covered;
-        format!("{before}{parameter}{after}")
-    }
-
-    /// The elements of the JSON array in this parameter, in the column `value`.
-    pub(crate) fn elements(&self, parameter: &str) -> String {
-        let (before, after) = self.elements;
-        format!("{before}{parameter}{after}")
-    }
-
-    /// Whether the value before it is in the result of this query.
-    pub(crate) fn one_of(&self, query: &str) -> String {
-        let (before, after) = self.one_of;
-        format!("{before}{query}{after}")
+impl Around {
+    pub(crate) fn put(&self, inside: &str) -> String {
+        format!("{}{inside}{}", self.0, self.1)
     }
 }

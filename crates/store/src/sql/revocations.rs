@@ -79,6 +79,6 @@ pub(crate) async fn forget<D: Database>(db: &D, now: Time, batch: usize) -> Resu
         "SELECT user_id FROM revocations WHERE due <= $1 AND grant_sealed IS NULL LIMIT $2{}",
         words.skip_locked
     );
-    let sql = format!("DELETE FROM revocations WHERE user_id {}", words.one_of(&sent));
+    let sql = format!("DELETE FROM revocations WHERE user_id {}", words.one_of.put(&sent));
     db.execute(&sql, &values![now, batch]).await
 }

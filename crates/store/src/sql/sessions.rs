@@ -33,8 +33,12 @@ pub(crate) async fn sessions_of<D: Database>(db: &D, user: Snowflake) -> Result<
     Ok(readable!("session", db.query(&of_user(&D::WORDS), &values![user]).await?, read))
 }
 
+pub(crate) async fn count<D: Database>(db: &D) -> Result<u64, D> {
+    Ok(db.query_one("SELECT count(*) FROM sessions", &[]).await?.get(0)?)
+}
+
 pub(crate) async fn among<D: Database>(db: &D, sessions: &[SessionId]) -> Result<HashSet<SessionId>, D> {
-    let sql = format!("SELECT id FROM sessions WHERE id {}", D::WORDS.among("$1"));
+    let sql = format!("SELECT id FROM sessions WHERE id {}", D::WORDS.among.put("$1"));
     let ids: Vec<&str> = sessions.iter().map(SessionId::as_str).collect();
     let rows = db.query(&sql, &values![ids]).await?;
     Ok(readable!("session", rows, |row| row.get(0)).into_iter().collect())
@@ -153,7 +157,7 @@ pub(crate) async fn note_seen<D: Database>(db: &D, seen: &[(SessionId, Time)]) -
         *known = (*known).max(time.millis());
     }
     let latest: Vec<_> = latest.into_iter().collect();
-    let (words, seen) = (D::WORDS, D::WORDS.elements("$1"));
+    let (words, seen) = (D::WORDS, D::WORDS.elements.put("$1"));
     // Locked in the same order on all replicas, so that two of them do not wait for each other.
     let sql = format!(
         "WITH seen AS (SELECT value ->> 0 AS id, CAST(value ->> 1 AS BIGINT) AS time FROM {seen}),
@@ -189,7 +193,7 @@ pub(crate) async fn sweep<D: Database>(
     }
     // The condition appears twice, so that a session that is used in the meantime is checked again.
     let overdue = "user_id = $1 AND (last_seen < $2 OR created < $3)";
-    let some = D::WORDS.one_of(&format!("SELECT token_hash FROM sessions WHERE {overdue} LIMIT $4"));
+    let some = D::WORDS.one_of.put(&format!("SELECT token_hash FROM sessions WHERE {overdue} LIMIT $4"));
     let end = format!("DELETE FROM sessions WHERE {overdue} AND token_hash {some}");
     let mut sessions = 0;
     for user in users {

@@ -41,7 +41,7 @@ pub(crate) async fn release<D: Database>(db: &D, code: CodeHash) -> Result<(), D
 pub(crate) async fn forget_claims<D: Database>(db: &D, now: Time, batch: usize) -> Result<usize, D> {
     let words = D::WORDS;
     let ended = format!("SELECT hash FROM code_claims WHERE until < $1 LIMIT $2{}", words.skip_locked);
-    let sql = format!("DELETE FROM code_claims WHERE hash {}", words.one_of(&ended));
+    let sql = format!("DELETE FROM code_claims WHERE hash {}", words.one_of.put(&ended));
     db.execute(&sql, &values![retention::claims_ended_before(now), batch]).await
 }
 

@@ -1,8 +1,8 @@
 //! Snapshots: staged invisibly in short transactions, and made current by one row.
 
 use domain::feed::{
-    CarriedParts, Committed, CommittedShard, GuildTotals, InstanceId, Replacement, Scope, ShardKey, StagedSnapshot,
-    UNCOVERED, is_resharding, keep_last, latest_commit, merge_basis,
+    CarriedParts, Committed, CommittedShard, GuildLine, GuildTotals, InstanceId, LastGuildLines, Lines, Replacement,
+    Scope, ShardKey, StagedSnapshot, UNCOVERED, is_resharding, keep_last, latest_commit, merge_basis,
 };
 use domain::{Snowflake, Subscription, Time};
 
@@ -10,7 +10,7 @@ use super::coverage::{self, Coverage};
 use super::{
     ChangedTopics, Database, Lock, Read, Result, Row, accounts, clean_up, guilds, instances, readable, totals, values,
 };
-use crate::columns::{Column as _, json};
+use crate::columns::{Column as _, integer, json};
 use crate::{SnapshotId, Topic};
 
 pub(crate) async fn begin<D: Database>(
@@ -31,8 +31,67 @@ pub(crate) async fn begin<D: Database>(
     Ok(SnapshotId(row.get(0)?))
 }
 
+/// Stages some lines, and returns the users of the subscriptions that they replaced; `None` if the snapshot is not being staged.
+pub(crate) async fn stage<D: Database>(
+    db: &D,
+    snapshot: SnapshotId,
+    lines: &Lines,
+) -> Result<Option<Vec<Snowflake>>, D> {
+    if lines.has_carried_parts() {
+        // What is carried over must not change in the meantime.
+        db.lock(Lock::Feed).await?;
+    }
+    let id = integer(snapshot.0);
+    match lines {
+        Lines::Guilds(lines) => Ok(stage_guilds(db, id, lines).await?.map(|()| Vec::new())),
+        Lines::Subscriptions(lines) => match note_lines(db, id, GuildTotals::default()).await? {
+            Some(_) => stage_subscriptions(db, id, lines).await.map(Some),
+            None => Ok(None),
+        },
+    }
+}
+
+/// Records that the snapshot has this much more, and returns whether it leaves any guilds as they are; `None` if it is not
+/// being staged. Its row stays locked until the end of the transaction, so that a commit, or discarding it, waits for these
+/// lines.
+async fn note_lines<D: Database>(db: &D, snapshot: i64, more: GuildTotals) -> Result<Option<bool>, D> {
+    let sql = format!(
+        "UPDATE staged_snapshots SET guilds = guilds + $2, member_sum = member_sum + $3{}
+        WHERE id = $1 RETURNING EXISTS (SELECT 1 FROM staged_kept WHERE snapshot = $1)",
+        D::WORDS.touch
+    );
+    let row = db.query_first(&sql, &values![snapshot, more.guilds, more.members]).await?;
+    Ok(row.map(|row| row.get(0)).transpose()?)
+}
+
+async fn stage_guilds<D: Database>(db: &D, snapshot: i64, lines: &[GuildLine]) -> Result<Option<()>, D> {
+    // In table order, which is faster.
+    let LastGuildLines { guilds, carrying, unavailable } = LastGuildLines::of(lines);
+    let more = GuildTotals::of(guilds.iter().copied());
+    let Some(any_unavailable) = note_lines(db, snapshot, more).await? else { return Ok(None) };
+    let mut known = GuildTotals::default();
+    if !guilds.is_empty() {
+        let ids: Vec<Snowflake> = guilds.iter().map(|guild| guild.id).collect();
+        // Usually there are none, so no line needs to check.
+        if any_unavailable {
+            note_available(db, snapshot, &ids).await?;
+        }
+        known += db.stage_guilds(snapshot, &guilds, &ids).await?;
+    }
+    if !carrying.is_empty() {
+        carry_over(db, snapshot, &carrying).await?;
+    }
+    if !unavailable.is_empty() {
+        known += note_unavailable(db, snapshot, &unavailable).await?;
+    }
+    if !known.is_nothing() {
+        note_lines(db, snapshot, GuildTotals::default() - known).await?;
+    }
+    Ok(Some(()))
+}
+
 /// Carries over what is stored for these guilds and was not sent, and records from which commit.
-pub(crate) async fn carry_over<D: Database>(db: &D, snapshot: i64, guilds: &[Snowflake]) -> Result<(), D> {
+async fn carry_over<D: Database>(db: &D, snapshot: i64, guilds: &[Snowflake]) -> Result<(), D> {
     for (from, guilds) in Coverage::of(db, guilds).await?.by_snapshot(guilds) {
         guilds::copy(db, from, &[snapshot], &guilds, CarriedParts::All).await?;
     }
@@ -53,40 +112,32 @@ fn read_shard(row: &Row) -> Read<Option<ShardKey>> {
 }
 
 /// Records that a snapshot leaves these guilds as they are, and returns what earlier lines said about them.
-pub(crate) async fn note_unavailable<D: Database>(
-    db: &D,
-    snapshot: i64,
-    guilds: &[Snowflake],
-) -> Result<GuildTotals, D> {
+async fn note_unavailable<D: Database>(db: &D, snapshot: i64, guilds: &[Snowflake]) -> Result<GuildTotals, D> {
     let known = guilds::delete(db, snapshot, guilds).await?.totals;
     let guilds: Vec<_> = guilds.iter().map(|guild| (guild.stored(),)).collect();
     let sql = format!(
         "INSERT INTO staged_kept (snapshot, guild) SELECT $1, CAST(value ->> 0 AS BIGINT) FROM {} WHERE true
         ON CONFLICT DO NOTHING",
-        D::WORDS.elements("$2")
+        D::WORDS.elements.put("$2")
     );
     db.execute(&sql, &values![snapshot, json(&guilds)]).await?;
     Ok(known)
 }
 
 /// Records that a snapshot has these guilds after all.
-pub(crate) async fn note_available<D: Database>(db: &D, snapshot: i64, guilds: &[Snowflake]) -> Result<(), D> {
-    let sql = format!("DELETE FROM staged_kept WHERE snapshot = $1 AND guild {}", D::WORDS.among("$2"));
+async fn note_available<D: Database>(db: &D, snapshot: i64, guilds: &[Snowflake]) -> Result<(), D> {
+    let sql = format!("DELETE FROM staged_kept WHERE snapshot = $1 AND guild {}", D::WORDS.among.put("$2"));
     db.execute(&sql, &values![snapshot, guilds]).await.map(drop)
 }
 
 /// Stages subscriptions, and returns the users of those that they replaced.
-pub(crate) async fn stage_subscriptions<D: Database>(
-    db: &D,
-    snapshot: i64,
-    lines: &[Subscription],
-) -> Result<Vec<Snowflake>, D> {
+async fn stage_subscriptions<D: Database>(db: &D, snapshot: i64, lines: &[Subscription]) -> Result<Vec<Snowflake>, D> {
     let mut lines: Vec<&Subscription> = lines.iter().collect();
     let mut replaced = keep_last(&mut lines, |line| line.userid);
     let users: Vec<Snowflake> = lines.iter().map(|line| line.userid).collect();
     let sql = format!(
         "DELETE FROM staged_subscriptions WHERE snapshot = $1 AND userid {} RETURNING userid",
-        D::WORDS.among("$2")
+        D::WORDS.among.put("$2")
     );
     for row in db.query(&sql, &values![snapshot, users]).await? {
         replaced.push(row.get(0)?);
@@ -99,7 +150,7 @@ pub(crate) async fn stage_subscriptions<D: Database>(
         "INSERT INTO staged_subscriptions (snapshot, userid, slots, active_until, guilds)
         SELECT $1, CAST(value ->> 0 AS BIGINT), CAST(value ->> 1 AS BIGINT), CAST(value ->> 2 AS BIGINT), value ->> 3
         FROM {} WHERE true",
-        D::WORDS.elements("$2")
+        D::WORDS.elements.put("$2")
     );
     db.execute(&sql, &values![snapshot, json(&lines)]).await?;
     Ok(replaced)
@@ -184,7 +235,7 @@ async fn replace_shard<D: Database>(
     let plan = Replacement::plan(shard, overlapping, &commits, has_uncovered);
     if !plan.superseded.is_empty() {
         let superseded: Vec<i64> = plan.superseded.iter().map(|sent| sent.snapshot).collect();
-        let sql = format!("DELETE FROM feed_shards WHERE snapshot {}", D::WORDS.among("$1"));
+        let sql = format!("DELETE FROM feed_shards WHERE snapshot {}", D::WORDS.among.put("$1"));
         db.execute(&sql, &values![superseded.as_slice()]).await?;
     }
     clean_up::sweep_whole(db, &plan.removed).await?;

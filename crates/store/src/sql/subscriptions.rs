@@ -18,7 +18,7 @@ pub(super) async fn of_user_or_naming<D: Database>(
         SELECT userid, slots, active_until, guild
         FROM wanted JOIN subscriptions USING (userid) LEFT JOIN subscription_guilds USING (userid)
         ORDER BY userid, ordinal",
-        D::WORDS.among("$2")
+        D::WORDS.among.put("$2")
     );
     let mut found: Vec<Subscription> = Vec::new();
     // A broken one counts as none, and does not take the user's guilds with it.
@@ -53,7 +53,7 @@ pub(crate) async fn put<D: Database>(db: &D, topics: &mut ChangedTopics, subscri
     let sql = format!(
         "INSERT INTO subscription_guilds (guild, userid, ordinal)
         SELECT CAST(value ->> 0 AS BIGINT), $1, CAST(value ->> 1 AS BIGINT) FROM {} WHERE true",
-        D::WORDS.elements("$2")
+        D::WORDS.elements.put("$2")
     );
     db.execute(&sql, &values![user, json(&named)]).await?;
     topics.extend(guilds.iter().copied().map(Topic::PremiumEndOf));

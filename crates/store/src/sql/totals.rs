@@ -91,7 +91,7 @@ pub(crate) async fn write<D: Database>(db: &D, change: &TotalsChange) -> Result<
                 FROM (SELECT CAST(value ->> 0 AS BIGINT) AS count, CAST(value ->> 1 AS BIGINT) AS id,
                         CAST(value ->> 2 AS BIGINT) AS guilds, CAST(value ->> 3 AS BIGINT) AS members FROM {}) AS more
                 WHERE shard_count = more.count AND shard_id = more.id",
-                D::WORDS.elements("$1")
+                D::WORDS.elements.put("$1")
             );
             db.execute(&sql, &values![json(&shards)]).await?;
         }

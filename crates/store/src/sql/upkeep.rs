@@ -2,9 +2,9 @@
 
 use domain::{Snowflake, Time};
 
-use super::{Database, Read, Result, Words, values};
-use crate::SealedGrant;
+use super::{Database, Read, Result, Words, health, values};
 use crate::upkeep::{GrantKind, HeldGrant, Holdings, MOST_KEYS, Resealed};
+use crate::{SealedGrant, StoreContent};
 
 pub(crate) async fn grants_by_key<D: Database>(db: &D) -> Result<Vec<(String, u64)>, D> {
     let rows = db.query(D::WORDS.grants_by_key, &values![MOST_KEYS]).await?;
@@ -14,6 +14,11 @@ pub(crate) async fn grants_by_key<D: Database>(db: &D) -> Result<Vec<(String, u6
         Ok((String::from_utf8_lossy(&key).into_owned(), row.get(1)?))
     });
     Ok(found.collect::<Read<_>>()?)
+}
+
+/// What matters to a check.
+pub(crate) async fn content<D: Database>(db: &D) -> Result<StoreContent, D> {
+    Ok(StoreContent { grants_by_key: grants_by_key(db).await?, health: health::load(db).await? })
 }
 
 pub(crate) async fn sealed_grants<D: Database>(

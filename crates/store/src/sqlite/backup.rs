@@ -5,23 +5,23 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ToSql, params, params_from_iter};
+use rusqlite::{Connection, params_from_iter};
 use tracing::warn;
 
-use super::file::{configure_writer, connect, connect_read_only, create, has_log, location};
+use super::database::{cells, run};
+use super::file::{blocking, configure_writer, connect, connect_read_only, create, has_log, location};
 use super::migrations;
 use crate::backup::TableHeader;
 use crate::backup::side::{RestoreEnd, Side, in_use};
-use crate::backup::statements::{BRING_PROBE_BACK, BYTES, Dialect, KEEP_PROBE, count, own_data_questions};
+use crate::backup::statements::{self, BRING_PROBE_BACK, Batch, KEEP_PROBE, columns, parameters, select};
 use crate::backup::tables::{PROBE, STAGED, TABLES, Table};
-use crate::backup::value::{CellValue, ColumnKind, Row};
-use crate::columns::{Column as _, unsigned};
+use crate::backup::value::{CellValue, Row};
 use crate::migrations::STEPS;
 use crate::schema_version::Steps;
+use crate::sql::{Database as _, ToValue as _};
 use crate::{Result, StoreError};
 
-const DIALECT: Dialect = Dialect { parameter: '?', sequence: Some("rowid") };
+const WORK: &str = "the work on the file";
 
 struct FileSide {
     connection: Arc<Mutex<Connection>>,
@@ -66,14 +66,8 @@ async fn open_side(
     open: impl FnOnce(&Path) -> Result<Connection> + Send + 'static,
 ) -> Result<Box<dyn Side>> {
     let location = location(&path);
-    let connection = run_blocking(move || open(&path)).await.map_err(|error| error.at(&location))?;
+    let connection = blocking(WORK, move || open(&path)).await.map_err(|error| error.at(&location))?;
     Ok(Box::new(FileSide { connection: Arc::new(Mutex::new(connection)), steps }))
-}
-
-/// Runs the work on a thread where it may block.
-async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| StoreError::Failed("the work on the file panicked".to_owned()))?
 }
 
 impl FileSide {
@@ -82,7 +76,7 @@ impl FileSide {
         work: impl FnOnce(&mut Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let connection = Arc::clone(&self.connection);
-        run_blocking(move || work(&mut connection.lock())).await
+        blocking(WORK, move || work(&mut connection.lock())).await
     }
 }
 
@@ -106,18 +100,18 @@ impl Side for FileSide {
     }
 
     async fn counter(&mut self) -> Result<i64> {
-        self.run(|connection| Ok(connection.query_row("SELECT value FROM counter", [], |row| row.get(0))?)).await
+        self.run(|connection| Ok(connection.query_row(Connection::WORDS.counter, [], |row| row.get(0))?)).await
     }
 
     async fn count(&mut self, table: &'static Table) -> Result<u64> {
-        self.run(move |connection| Ok(connection.query_row(&count(table), [], |row| row.get(0)).map(unsigned)?)).await
+        self.run(move |connection| Ok(run(statements::count(connection, table))?)).await
     }
 
     async fn read(&mut self, table: &'static Table, after: Option<Row>) -> Result<Vec<Row>> {
-        self.run(move |connection| read(connection, table, after)).await
+        self.run(move |connection| read(connection, table, after.as_ref())).await
     }
 
-    async fn begin(&mut self) -> Result<()> {
+    async fn begin(&mut self) -> Result<Option<&'static str>> {
         let steps = self.steps;
         self.run(move |connection| {
             // The write-ahead log can only be removed if nobody else has the file open. Without it, the one large transaction
@@ -133,19 +127,7 @@ impl Side for FileSide {
             if migrations::version(connection)? == 0 {
                 migrations::take_steps(connection, steps, 0, steps.newest())?;
             }
-            Ok(())
-        })
-        .await
-    }
-
-    async fn find_own_data(&mut self) -> Result<Option<&'static str>> {
-        self.run(|connection| {
-            for (table, question) in own_data_questions() {
-                if connection.query_row(&question, [], |row| row.get(0))? {
-                    return Ok(Some(table));
-                }
-            }
-            Ok(None)
+            Ok(run(statements::find_own_data(connection))?)
         })
         .await
     }
@@ -177,13 +159,13 @@ impl Side for FileSide {
     }
 
     async fn put(&mut self, table: &TableHeader, rows: Vec<Row>) -> Result<()> {
-        let columns = DIALECT.columns(&table.name, table.columns.iter().map(String::as_str));
-        let parameters = DIALECT.parameters(table.columns.len());
+        let columns = columns::<Connection>(&table.name, table.columns.iter().map(String::as_str));
+        let parameters = parameters(table.columns.len());
         let sql = format!("INSERT INTO {} ({columns}) VALUES ({parameters})", table.name);
         self.run(move |connection| {
             let mut insert = connection.prepare_cached(&sql)?;
             for row in rows {
-                insert.execute(params_from_iter(row))?;
+                insert.execute(params_from_iter(row.iter().map(CellValue::value)))?;
             }
             Ok(())
         })
@@ -198,21 +180,7 @@ impl Side for FileSide {
                 connection.execute_batch(BRING_PROBE_BACK)?;
             }
             connection.execute("UPDATE counter SET value = ?1", [end.counter])?;
-            if let Some(now) = end.end_sessions {
-                connection.execute_batch("DELETE FROM sessions")?;
-                connection.execute(
-                    "INSERT INTO revocations (user_id, grant_sealed, due, tries, sending_until)
-                        SELECT id, grant_sealed, ?1, 0, NULL FROM users WHERE grant_sealed IS NOT NULL
-                        ON CONFLICT (user_id) DO NOTHING",
-                    [now.stored()],
-                )?;
-                connection.execute_batch("DELETE FROM users")?;
-            }
-            for (hash, since) in &end.forgotten {
-                let sql = "INSERT INTO forgotten_users (user_hash, since) VALUES (?1, ?2)
-        ON CONFLICT (user_hash) DO UPDATE SET since = excluded.since";
-                connection.prepare_cached(sql)?.execute(params![hash.0, since.stored()])?;
-            }
+            run(statements::finish(connection, &end))?;
             connection.execute_batch("COMMIT")?;
             // The next start does this, too.
             if let Err(error) = configure_writer(connection) {
@@ -235,49 +203,14 @@ fn empty(connection: &Connection, steps: Steps, version: usize) -> Result<()> {
     Ok(())
 }
 
-fn read(connection: &Connection, table: &Table, after: Option<Row>) -> Result<Vec<Row>> {
-    let sql = DIALECT.select(table, after.is_some());
-    let mut statement = connection.prepare_cached(&sql)?;
-    let mut found = statement.query(params_from_iter(after.unwrap_or_default()))?;
-    let (mut rows, mut size) = (Vec::new(), 0);
-    while size < BYTES
+fn read(connection: &Connection, table: &'static Table, after: Option<&Row>) -> Result<Vec<Row>> {
+    let mut statement = connection.prepare_cached(&select::<Connection>(table, after.is_some()))?;
+    let mut found = statement.query(params_from_iter(after.into_iter().flatten().map(CellValue::value)))?;
+    let mut batch = Batch::of(table);
+    while batch.has_room()
         && let Some(row) = found.next()?
     {
-        let mut values = Row::with_capacity(table.columns.len());
-        for (index, column) in table.columns.iter().enumerate() {
-            let value = value(column.kind, row.get_ref(index)?).ok_or_else(|| {
-                let (table, column) = (table.name, column.name);
-                StoreError::Failed(format!("the column `{column}` of the table `{table}` holds an unexpected value"))
-            })?;
-            size += value.size();
-            values.push(value);
-        }
-        rows.push(values);
+        batch.add(cells(row, table.columns.len())?)?;
     }
-    Ok(rows)
-}
-
-fn value(kind: ColumnKind, value: ValueRef<'_>) -> Option<CellValue> {
-    Some(match (kind, value) {
-        (_, ValueRef::Null) => CellValue::Null,
-        (ColumnKind::Integer | ColumnKind::Sequence, ValueRef::Integer(number)) => CellValue::Integer(number),
-        (ColumnKind::Boolean, ValueRef::Integer(number)) => CellValue::Boolean(number != 0),
-        (ColumnKind::Real, ValueRef::Real(number)) => CellValue::Real(number),
-        (ColumnKind::Text, ValueRef::Text(text)) => CellValue::Text(std::str::from_utf8(text).ok()?.to_owned()),
-        (ColumnKind::Bytes, ValueRef::Blob(bytes)) => CellValue::Bytes(bytes.to_vec()),
-        _ => return None,
-    })
-}
-
-impl ToSql for CellValue {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(match self {
-            Self::Null => ValueRef::Null,
-            Self::Integer(number) => ValueRef::Integer(*number),
-            Self::Real(number) => ValueRef::Real(*number),
-            Self::Text(text) => ValueRef::Text(text.as_bytes()),
-            Self::Bytes(bytes) => ValueRef::Blob(bytes),
-            Self::Boolean(truth) => ValueRef::Integer(i64::from(*truth)),
-        }))
-    }
+    Ok(batch.rows)
 }

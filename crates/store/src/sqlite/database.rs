@@ -1,39 +1,45 @@
 //! `SQLite` as a [`Database`] of the shared SQL.
 
+use domain::feed::GuildTotals;
+use domain::{Guild, Snowflake};
 use futures_util::FutureExt;
 use rusqlite::types::{ToSqlOutput, Type, ValueRef};
 use rusqlite::{CachedStatement, Connection, ToSql};
 
-use super::subscriptions;
+use super::{staging, subscriptions};
 use crate::backup::value::CellValue;
 use crate::columns::json;
-use crate::sql::{Database, Lock, Row, Unreadable, Value, Words};
+use crate::sql::{Around, Database, Lock, Row, Unreadable, Value, Words};
 
 impl Database for Connection {
     type Error = rusqlite::Error;
 
     const WORDS: Words = Words {
-        among: ("IN (SELECT value FROM json_each(", "))"),
-        covered: (
+        among: Around("IN (SELECT value FROM json_each(", "))"),
+        covered: Around(
             "(SELECT value AS guild FROM json_each(",
             ")) AS asked CROSS JOIN feed_shards AS cover
                 ON (cover.shard_count, cover.shard_id) = (SELECT shard_count, shard_id FROM counts CROSS JOIN feed_shards
                     ON shard_count = count AND shard_id = coalesce((asked.guild >> 22) % nullif(count, 0), 0)
                     ORDER BY committed DESC LIMIT 1)",
         ),
-        one_of: ("IN (", ")"),
+        one_of: Around("IN (", ")"),
         for_update: "",
         for_share: "",
         skip_locked: "",
         clock: "NULL",
         ordinal: "rowid",
+        sequence: Some("rowid"),
+        counter: "SELECT value FROM counter",
         to_json: "",
-        elements: ("json_each(", ")"),
+        elements: Around("json_each(", ")"),
         new_version: (Some("UPDATE counter SET value = value + 1"), "(SELECT value FROM counter)"),
         grants_by_key: "SELECT CAST(grant_key AS BLOB), count(*) FROM
                 (SELECT grant_key FROM users WHERE grant_key IS NOT NULL
                 UNION ALL SELECT grant_key FROM revocations WHERE grant_key IS NOT NULL)
             GROUP BY grant_key ORDER BY grant_key LIMIT $1",
+        abandoned: "id NOT IN (SELECT id FROM staged_here)",
+        touch: "",
         size: "(SELECT page_count * page_size FROM pragma_page_count, pragma_page_size)",
         schema: "(SELECT user_version FROM pragma_user_version)",
     };
@@ -47,8 +53,7 @@ impl Database for Connection {
         let columns = statement.column_count();
         let (mut found, mut rows) = (statement.raw_query(), Vec::new());
         while let Some(row) = found.next()? {
-            let cells = (0..columns).map(|column| row.get_ref(column).map(cell));
-            rows.push(Row(cells.collect::<rusqlite::Result<_>>()?));
+            rows.push(Row(cells(row, columns)?));
         }
         Ok(rows)
     }
@@ -57,13 +62,21 @@ impl Database for Connection {
         Ok(())
     }
 
+    async fn try_lock(&self, _lock: Lock) -> rusqlite::Result<bool> {
+        Ok(true)
+    }
+
+    async fn stage_guilds(&self, snapshot: i64, guilds: &[&Guild], _: &[Snowflake]) -> rusqlite::Result<GuildTotals> {
+        staging::stage_guilds(self, snapshot, guilds).await
+    }
+
     async fn replace_subscriptions(&self, snapshot: i64) -> rusqlite::Result<()> {
         subscriptions::replace_from(self, snapshot)
     }
 }
 
 /// The outcome of shared work. On `SQLite` it never waits.
-pub(super) fn run<T>(work: impl Future<Output = rusqlite::Result<T>>) -> rusqlite::Result<T> {
+pub(crate) fn run<T>(work: impl Future<Output = rusqlite::Result<T>>) -> rusqlite::Result<T> {
     work.now_or_never().unwrap_or_else(|| {
         let why = "work on the database waits for something else";
         Err(rusqlite::Error::ToSqlConversionFailure(why.into()))
@@ -81,6 +94,11 @@ fn bound<'a>(connection: &'a Connection, sql: &str, values: &[Value<'_>]) -> rus
         statement.raw_bind_parameter(index, value)?;
     }
     Ok(statement)
+}
+
+/// What is in this many columns of a row.
+pub(super) fn cells(row: &rusqlite::Row<'_>, columns: usize) -> rusqlite::Result<Vec<CellValue>> {
+    (0..columns).map(|column| row.get_ref(column).map(cell)).collect()
 }
 
 fn cell(value: ValueRef<'_>) -> CellValue {

@@ -1,8 +1,8 @@
 //! The SQLite file, and how connections to it are set up.
 
-use std::fs::File;
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,6 +18,15 @@ use crate::{Result, StoreError};
 const BUSY: Duration = Duration::from_secs(5);
 /// More than there are different statements.
 const STATEMENTS: usize = 192;
+
+/// Runs work on a thread where it may block.
+pub(super) async fn blocking<T: Send + 'static>(
+    what: &str,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| StoreError::Failed(format!("{what} panicked")))?
+}
 
 /// Creates the file and its folder, unless they exist.
 pub(super) fn create(path: &Path) -> Result<()> {
@@ -49,18 +58,10 @@ pub(crate) fn cautions(path: &Path) -> Vec<String> {
 
 /// Only the owner can read the file, because it contains grants. SQLite gives the files next to it the same mode.
 fn create_private(path: &Path) -> std::io::Result<()> {
-    let mut directory = std::fs::DirBuilder::new();
-    let mut file = std::fs::OpenOptions::new();
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-        directory.mode(0o700);
-        file.mode(0o600);
-    }
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        directory.recursive(true).create(parent)?;
+        DirBuilder::new().mode(0o700).recursive(true).create(parent)?;
     }
-    file.append(true).create(true).open(path).map(drop)
+    OpenOptions::new().mode(0o600).append(true).create(true).open(path).map(drop)
 }
 
 /// Bytes at the start of a write-ahead log, and before each page in it. Both have the same salt, which changes when the log
@@ -212,11 +213,11 @@ impl OpenedFile {
     }
 }
 
-fn log_of(path: &Path) -> PathBuf {
+pub(super) fn log_of(path: &Path) -> PathBuf {
     beside(path, "-wal")
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut file = path.as_os_str().to_owned();
     file.push(suffix);
     file.into()

@@ -4,26 +4,26 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
-use super::database::run as run_shared;
-use super::file::connect_read_only;
+use super::database::run;
+use super::file::{blocking, connect_read_only};
 use super::migrations;
-use crate::sql::{health, upkeep};
-use crate::{Integrity, Result, StoreContent, StoreError, StoreLook, schema_version};
+use crate::sql::upkeep;
+use crate::{Integrity, Result, StoreError, StoreLook, schema_version};
 
 /// A larger file is not checked, because that would take more than a few seconds, and slow down a running service's disk.
 const MOST_CHECKED: u64 = 256 << 20;
 
 /// Inspects the file; `None` if there is none.
 pub(crate) async fn look(path: PathBuf) -> Result<Option<StoreLook>> {
-    run(move || look_now(&path)).await
+    blocking("looking at it", move || look_now(&path)).await
 }
 
 /// How many grants each key encrypted; `None` if there is no file, or one with another schema.
 pub(crate) async fn grants_in_file(path: PathBuf) -> Result<Option<Vec<(String, u64)>>> {
-    run(move || {
+    blocking("looking at it", move || {
         let Some((connection, schema)) = open(&path)? else { return Ok(None) };
         let is_current = usize::try_from(schema) == Ok(crate::migrations::NEWEST);
-        Ok(if is_current { Some(run_shared(upkeep::grants_by_key(&connection))?) } else { None })
+        Ok(if is_current { Some(run(upkeep::grants_by_key(&connection))?) } else { None })
     })
     .await
 }
@@ -33,11 +33,6 @@ pub(crate) fn is_unreleased(path: &Path) -> bool {
     let version = |connection: Connection| connection.pragma_query_value(None, "user_version", |row| row.get(0));
     let found = connect_read_only(path).ok().and_then(|connection| version(connection).ok());
     found.is_some_and(schema_version::is_unreleased)
-}
-
-async fn run<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| StoreError::Failed("looking at it panicked".to_owned()))?
 }
 
 /// The file and the version of its schema, if it exists.
@@ -57,14 +52,8 @@ fn look_now(path: &Path) -> Result<Option<StoreLook>> {
     let integrity = quick_check(&connection, path)?;
     // The rest of a damaged file may not be readable.
     let is_sound = !matches!(integrity, Integrity::Damaged(_));
-    let content = if is_sound && usize::try_from(schema) == Ok(newest) {
-        Some(StoreContent {
-            grants_by_key: run_shared(upkeep::grants_by_key(&connection))?,
-            health: run_shared(health::load(&connection))?,
-        })
-    } else {
-        None
-    };
+    let content =
+        if is_sound && usize::try_from(schema) == Ok(newest) { Some(run(upkeep::content(&connection))?) } else { None };
     Ok(Some(StoreLook { schema, newest, server: None, content, integrity: Some(integrity) }))
 }
 

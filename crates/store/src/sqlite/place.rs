@@ -8,7 +8,7 @@ use rustix::fs::{Access, StatVfs, access, statvfs};
 use rustix::io::Errno;
 
 use super::errors::file_remedy;
-use super::file::{location, unusable};
+use super::file::{beside, location, unusable};
 use crate::{Result, StoreError};
 
 /// The least that a start writes: the write-ahead log, its index, the key.
@@ -28,9 +28,7 @@ pub(crate) fn look_at_place(path: &Path) -> Result<Option<String>> {
 /// The database and SQLite's files next to it, if they exist.
 fn files(path: &Path) -> Result<()> {
     for suffix in ["", "-wal", "-shm"] {
-        let mut file = path.as_os_str().to_owned();
-        file.push(suffix);
-        let file = PathBuf::from(file);
+        let file = beside(path, suffix);
         let allowed = match access(&file, Access::READ_OK | Access::WRITE_OK) {
             Ok(()) if file.is_dir() => Err(Errno::ISDIR),
             Ok(()) if !file.is_file() => {

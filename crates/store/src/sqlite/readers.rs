@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 
 use crate::{Result, StoreError, watch};
 
-pub(super) struct Readers {
+pub(crate) struct Readers {
     /// One permit per connection, so that with a permit there is an idle connection.
     permits: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<Connection>>>,
@@ -39,7 +39,7 @@ impl Readers {
     }
 
     /// Runs the work on a pooled connection, on a thread where it may block.
-    pub(super) async fn read<T, F>(&self, work: F) -> Result<T>
+    pub(crate) async fn read<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,

@@ -1,78 +1,35 @@
 //! The lines of a snapshot that is being staged.
 
-use std::collections::HashSet;
-use std::sync::Arc;
-
-use domain::feed::{GuildLine, GuildTotals, LastGuildLines, Lines};
-use domain::{Guild, Snowflake};
-use parking_lot::Mutex;
+use domain::Guild;
+use domain::feed::GuildTotals;
 use rusqlite::{CachedStatement, Connection, params};
 
-use super::database::run;
-use crate::SnapshotId;
 use crate::columns::{Column as _, grants_text, integer, json};
-use crate::sql::{guilds, snapshots};
+use crate::sql::guilds;
 
-/// The snapshots that this process is staging. Only the writer changes it, so that cleaning up never sees one that is half
-/// recorded.
-#[derive(Clone, Default)]
-pub(super) struct LocalStaging(Arc<Mutex<HashSet<i64>>>);
+/// Remembers which snapshots this connection is staging: others were left by a process that is gone.
+pub(super) const REMEMBER: &str = "CREATE TEMP TABLE staged_here (id INTEGER PRIMARY KEY) STRICT;
+    CREATE TEMP TRIGGER staged_here_begins AFTER INSERT ON main.staged_snapshots
+        BEGIN INSERT INTO staged_here (id) VALUES (new.id); END;
+    CREATE TEMP TRIGGER staged_here_ends AFTER DELETE ON main.staged_snapshots
+        BEGIN DELETE FROM staged_here WHERE id = old.id; END";
 
-impl LocalStaging {
-    pub(super) fn add(&self, snapshot: SnapshotId) {
-        self.0.lock().insert(integer(snapshot.0));
-    }
-
-    pub(super) fn remove(&self, snapshot: SnapshotId) {
-        self.0.lock().remove(&integer(snapshot.0));
-    }
-
-    pub(super) fn has(&self, snapshot: i64) -> bool {
-        self.0.lock().contains(&snapshot)
-    }
-}
-
-/// Stages some lines, and returns the users of the subscriptions that they replaced; `None` if the snapshot is not being staged.
-pub(super) fn stage(
+/// Writes guilds into a snapshot, and returns what it already had of them, which they replace.
+pub(super) async fn stage_guilds(
     connection: &Connection,
-    snapshot: SnapshotId,
-    lines: &Lines,
-) -> rusqlite::Result<Option<Vec<Snowflake>>> {
-    let id = integer(snapshot.0);
-    if !connection.prepare_cached("SELECT 1 FROM staged_snapshots WHERE id = ?1")?.exists([id])? {
-        return Ok(None);
-    }
-    match lines {
-        Lines::Guilds(lines) => stage_guilds(connection, id, lines).map(|()| Some(Vec::new())),
-        Lines::Subscriptions(lines) => run(snapshots::stage_subscriptions(connection, id, lines)).map(Some),
-    }
-}
-
-fn stage_guilds(connection: &Connection, snapshot: i64, lines: &[GuildLine]) -> rusqlite::Result<()> {
-    // In table order, which is faster.
-    let LastGuildLines { guilds, carrying, unavailable } = LastGuildLines::of(lines);
-    let mut more = GuildTotals::of(guilds.iter().copied());
-    // Usually there are none, so no line needs to check.
-    if connection.prepare_cached("SELECT 1 FROM staged_kept WHERE snapshot = ?1")?.exists([snapshot])? {
-        let ids: Vec<Snowflake> = guilds.iter().map(|guild| guild.id).collect();
-        run(snapshots::note_available(connection, snapshot, &ids))?;
-    }
+    snapshot: i64,
+    guilds: &[&Guild],
+) -> rusqlite::Result<GuildTotals> {
+    let mut known = GuildTotals::default();
     let mut writer = GuildWriter::new(connection, snapshot)?;
     for guild in guilds {
         if !writer.insert(guild)? {
             // What an earlier line said about it no longer counts.
-            more = more - run(guilds::delete(connection, snapshot, &[guild.id]))?.totals;
+            known += guilds::delete(connection, snapshot, &[guild.id]).await?.totals;
             writer.insert(guild)?;
         }
     }
-    if !carrying.is_empty() {
-        run(snapshots::carry_over(connection, snapshot, &carrying))?;
-    }
-    if !unavailable.is_empty() {
-        more = more - run(snapshots::note_unavailable(connection, snapshot, &unavailable))?;
-    }
-    let sql = "UPDATE staged_snapshots SET guilds = guilds + ?2, member_sum = member_sum + ?3 WHERE id = ?1";
-    connection.prepare_cached(sql)?.execute([snapshot, more.guilds, more.members]).map(drop)
+    Ok(known)
 }
 
 /// Writes guilds into a snapshot. Prepares its statements once rather than for every row.

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::file::{configure_writer, connect};
+use super::file::{blocking, configure_writer, connect};
 use super::migrations;
 use crate::{Result, StoreError};
 
@@ -37,7 +37,7 @@ impl VacuumNeeds {
 
 /// What a vacuum needs; `None` if the file does not exist or is not our store.
 pub(crate) async fn vacuum_needs(path: PathBuf) -> Result<Option<VacuumNeeds>> {
-    run(move || {
+    blocking("the vacuum", move || {
         let Some(size) = std::fs::metadata(&path).ok().map(|file| file.len()).filter(|size| *size > 0) else {
             return Ok(None);
         };
@@ -52,7 +52,7 @@ pub(crate) async fn vacuum_needs(path: PathBuf) -> Result<Option<VacuumNeeds>> {
 
 /// Vacuums the file and empties its log. Others can read it in the meantime; writes have to wait.
 pub(crate) async fn vacuum(path: PathBuf) -> Result<()> {
-    run(move || {
+    blocking("the vacuum", move || {
         let connection = connect(&path)?;
         configure_writer(&connection)?;
         // The copy goes where the space was checked, not into a temporary folder that may be in memory.
@@ -73,11 +73,6 @@ pub(crate) async fn vacuum(path: PathBuf) -> Result<()> {
 
 fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-async fn run<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| StoreError::Failed("the vacuum panicked".to_owned()))?
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ const WATCH: Duration = Duration::from_millis(250);
 pub(super) use crate::sql::ChangedTopics;
 
 /// The connection to the writer's thread.
-pub(super) struct Writer {
+pub(crate) struct Writer {
     /// One permit per write that may wait.
     permits: Arc<Semaphore>,
     /// The path, which each error names.
@@ -74,7 +74,7 @@ impl Writer {
 
     /// Runs the work in a transaction, and returns when it is on disk and the cache is invalidated. Once queued, it runs to its
     /// end even if this future is dropped.
-    pub(super) async fn write<T, F>(&self, work: F) -> Result<T>
+    pub(crate) async fn write<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnOnce(&Connection, &mut ChangedTopics) -> rusqlite::Result<T> + Send + 'static,

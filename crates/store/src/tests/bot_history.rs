@@ -39,12 +39,12 @@ fn seen(at: Time, state: BotState) -> Observation {
 }
 
 /// Records an observation, with the minute that has ended.
-async fn record(store: &dyn Store, seen: Observation) -> Recorded {
+async fn record(store: &Store, seen: Observation) -> Recorded {
     let minute = minute_to_record(&seen, Time::default());
     store.record(seen, minute, None, true).await.unwrap()
 }
 
-async fn history(store: &dyn Store) -> History {
+async fn history(store: &Store) -> History {
     store.history().await.unwrap()
 }
 
@@ -53,7 +53,7 @@ fn notice(title: &str) -> Notice {
 }
 
 async fn a_minute_is_recorded_once_and_counted_for_its_day(mut fixture: Fixture) {
-    let store = &*fixture.store;
+    let store = &fixture.store;
     assert_eq!(history(store).await, History::default());
     let first = record(store, seen(at(60), BotState::Up)).await;
     assert_eq!((first.is_accepted, first.newest), (true, Some(DAY)));
@@ -71,13 +71,13 @@ async fn a_minute_is_recorded_once_and_counted_for_its_day(mut fixture: Fixture)
     let next = Observation { latency: None, ..seen(at(300), BotState::Down) };
     record(store, next).await;
     fixture.reopen().await;
-    let stored = history(&*fixture.store).await;
+    let stored = history(&fixture.store).await;
     let last = Minute { latency: None, ..minute(240, BotState::Down) };
     let expected = expected.map(|(second, state)| minute(second, state)).to_vec();
     assert_eq!(stored.minutes, [expected, vec![covered, last]].concat());
     assert_eq!(stored.days, [Day { down: 3, ..day.clone() }]);
     // The last minute of this day, which the incident covered, and the first of the next one.
-    let store = &*fixture.store;
+    let store = &fixture.store;
     let before_midnight = seen(at(86_400), BotState::Up);
     let minute = minute_to_record(&before_midnight, Time::default());
     store.record(before_midnight, minute, Some(at(240)), true).await.unwrap();
@@ -87,7 +87,7 @@ async fn a_minute_is_recorded_once_and_counted_for_its_day(mut fixture: Fixture)
 }
 
 async fn silence_counts_from_its_begin(fixture: Fixture) {
-    let store = &*fixture.store;
+    let store = &fixture.store;
     for minute in 1..=5 {
         record(store, seen(at(60 * minute), BotState::Up)).await;
     }
@@ -114,7 +114,7 @@ async fn silence_counts_from_its_begin(fixture: Fixture) {
 }
 
 async fn an_incident_opens_gets_worse_and_ends(mut fixture: Fixture) {
-    let store = &*fixture.store;
+    let store = &fixture.store;
     let opened = record(store, seen(at(60), BotState::Partial)).await;
     let began = at(55);
     let opens = IncidentStep::Opens { worst: BotState::Partial, began, shards: 1, shard_count: 4 };
@@ -127,7 +127,7 @@ async fn an_incident_opens_gets_worse_and_ends(mut fixture: Fixture) {
     store.record(seen(at(90), BotState::Down), None, None, true).await.unwrap();
     let worse = Incident { worst: BotState::Down, shards: 4, ..first };
     fixture.reopen().await;
-    let store = &*fixture.store;
+    let store = &fixture.store;
     assert_eq!(history(store).await.incidents, std::slice::from_ref(&worse));
     record(store, seen(at(120), BotState::Up)).await;
     record(store, seen(at(180), BotState::Down)).await;
@@ -137,7 +137,7 @@ async fn an_incident_opens_gets_worse_and_ends(mut fixture: Fixture) {
 }
 
 async fn what_is_old_or_too_much_is_deleted(fixture: Fixture) {
-    let store = &*fixture.store;
+    let store = &fixture.store;
     for number in 0..501 {
         let second = 60 + number * 120;
         record(store, seen(at(second), BotState::Down)).await;
@@ -177,7 +177,7 @@ async fn what_is_old_or_too_much_is_deleted(fixture: Fixture) {
 }
 
 async fn a_clock_that_is_far_off_is_refused_until_it_is_alone(fixture: Fixture) {
-    let store = &*fixture.store;
+    let store = &fixture.store;
     for minute in 1..=10 {
         record(store, seen(at(60 * minute), BotState::Up)).await;
     }
@@ -207,7 +207,7 @@ async fn a_clock_that_is_far_off_is_refused_until_it_is_alone(fixture: Fixture) 
 #[tokio::test]
 async fn on_postgresql_a_wrong_clock_deletes_no_history() {
     let Some(fixture) = Fixture::on_postgres().await else { return };
-    let store = &*fixture.store;
+    let store = &fixture.store;
     for minute in 1..=3 {
         record(store, seen(at(60 * minute), BotState::Up)).await;
     }
@@ -226,7 +226,7 @@ async fn on_postgresql_a_wrong_clock_deletes_no_history() {
 }
 
 async fn announcements_are_posted_ended_and_removed(mut fixture: Fixture) {
-    let store = &*fixture.store;
+    let store = &fixture.store;
     for number in 1..=101 {
         assert_eq!(store.announce(notice(&format!("Number {number}")), at(number)).await.unwrap(), number);
     }
@@ -239,7 +239,7 @@ async fn announcements_are_posted_ended_and_removed(mut fixture: Fixture) {
     assert!(!store.remove_announcement(100).await.unwrap());
     assert!(!store.remove_announcement(u64::MAX).await.unwrap());
     fixture.reopen().await;
-    let stored = history(&*fixture.store).await.announcements;
+    let stored = history(&fixture.store).await.announcements;
     let told = |index: usize| (stored[index].id, stored[index].posted, stored[index].ended);
     assert_eq!((told(0), told(1)), ((101, at(101), Some(at(500))), (99, at(99), None)));
     assert_eq!((stored[0].title.as_str(), stored[0].text.as_str()), ("Number 101", "More\nof it."));
@@ -247,14 +247,14 @@ async fn announcements_are_posted_ended_and_removed(mut fixture: Fixture) {
 
 async fn maintenance_has_a_window_that_can_be_moved(mut fixture: Fixture) {
     let window = |begins, ends| MaintenanceWindow { begins: at(begins), ends: at(ends) };
-    let store = &*fixture.store;
+    let store = &fixture.store;
     assert_eq!(store.announce(notice("Maintenance").during(window(100, 200)), at(1)).await.unwrap(), 1);
     assert_eq!(store.announce(notice("News"), at(2)).await.unwrap(), 2);
     assert!(store.reschedule_announcement(1, window(150, 300), at(3)).await.unwrap());
     assert!(!store.reschedule_announcement(2, window(150, 300), at(3)).await.unwrap(), "it is no maintenance");
     assert!(!store.reschedule_announcement(3, window(150, 300), at(3)).await.unwrap());
     fixture.reopen().await;
-    let store = &*fixture.store;
+    let store = &fixture.store;
     let stored = history(store).await.announcements;
     assert_eq!((stored[0].window, stored[1].window), (None, Some(window(150, 300))));
     assert_eq!((stored[0].rescheduled, stored[1].rescheduled), (None, Some(at(3))));
@@ -264,10 +264,10 @@ async fn maintenance_has_a_window_that_can_be_moved(mut fixture: Fixture) {
 }
 
 async fn incidents_and_announcements_get_updates(mut fixture: Fixture) {
-    let store = &*fixture.store;
+    let store = &fixture.store;
     let update = |subject, phase, text: &str| NewUpdate::new(subject, phase, text).unwrap();
     let (incident, announcement) = (UpdateSubject::Incident(1), UpdateSubject::Announcement(1));
-    let post = async |store: &dyn Store, subject, phase, second| {
+    let post = async |store: &Store, subject, phase, second| {
         store.update_happening(update(subject, phase, "One\ntwo"), at(second)).await.unwrap()
     };
     for subject in [incident, announcement] {
@@ -283,7 +283,7 @@ async fn incidents_and_announcements_get_updates(mut fixture: Fixture) {
     assert_eq!(history(store).await.announcements[0].ended, None);
     assert_eq!(post(store, announcement, UpdatePhase::Resolved, 122).await, UpdateOutcome::Posted);
     fixture.reopen().await;
-    let store = &*fixture.store;
+    let store = &fixture.store;
     let stored = history(store).await;
     assert_eq!(stored.announcements[0].ended, Some(at(122)), "a resolved one is over");
     let of = |subject| stored.updates_of(subject).map(|update| (update.phase, update.posted)).collect::<Vec<_>>();
@@ -304,7 +304,7 @@ async fn incidents_and_announcements_get_updates(mut fixture: Fixture) {
 }
 
 async fn a_history_is_replaced_as_a_whole(mut fixture: Fixture) {
-    let store = &*fixture.store;
+    let store = &fixture.store;
     record(store, seen(at(60), BotState::Down)).await;
     store.announce(notice("Old"), at(61)).await.unwrap();
     let (text, posted) = ("x".to_owned(), at(5));
@@ -341,14 +341,14 @@ async fn a_history_is_replaced_as_a_whole(mut fixture: Fixture) {
     let (_, changed) = fixture.invalidated(&[Topic::History], store.replace_history(new.clone())).await;
     assert_eq!(changed, [Topic::History]);
     fixture.reopen().await;
-    let store = &*fixture.store;
+    let store = &fixture.store;
     assert_eq!(history(store).await, new);
     store.replace_history(History::default()).await.unwrap();
     assert_eq!(history(store).await, History::default());
 }
 
 async fn what_changes_nothing_invalidates_nothing(fixture: Fixture) {
-    let store = &*fixture.store;
+    let store = &fixture.store;
     let topics = [Topic::History, Topic::Health, Topic::Stats];
     macro_rules! changed {
         ($work:expr) => {
@@ -367,7 +367,7 @@ async fn what_changes_nothing_invalidates_nothing(fixture: Fixture) {
 }
 
 async fn rows_that_cannot_be_read_are_left_out(fixture: Fixture) {
-    let store = &*fixture.store;
+    let store = &fixture.store;
     record(store, seen(at(60), BotState::Up)).await;
     fixture
         .sql(

@@ -14,8 +14,9 @@ use super::server::Database;
 use super::*;
 use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
+use crate::store::Backend;
 use crate::{
-    Admission, BatchOutcome, Committed, Freshness, GrantSaved, Result, SnapshotId, Store, StoreOptions, Topic,
+    Access, Admission, BatchOutcome, Committed, Freshness, GrantSaved, Result, SnapshotId, Store, StoreOptions, Topic,
 };
 
 /// How long reads and writes wait for their turn, unless a test overrides it.
@@ -26,16 +27,16 @@ pub(crate) fn new_freshness() -> Arc<Freshness> {
 }
 
 /// A store opened by one process.
-pub(crate) struct Replica<S: Store + ?Sized = dyn Store> {
-    pub(crate) store: Arc<S>,
+pub(crate) struct Replica {
+    pub(crate) store: Arc<Store>,
     pub(crate) freshness: Arc<Freshness>,
     /// Whether other processes may change the store too.
     is_shared: bool,
 }
 
 /// A store and its data, which are removed with the test.
-pub(crate) struct Fixture<S: Store + ?Sized = dyn Store> {
-    pub(crate) replica: Replica<S>,
+pub(crate) struct Fixture {
+    pub(crate) replica: Replica,
     pub(crate) location: Location,
 }
 
@@ -44,21 +45,28 @@ pub(crate) enum Location {
     Server(Database),
 }
 
-impl<S: Store + ?Sized> Deref for Fixture<S> {
-    type Target = Replica<S>;
+impl Deref for Fixture {
+    type Target = Replica;
 
-    fn deref(&self) -> &Replica<S> {
+    fn deref(&self) -> &Replica {
         &self.replica
     }
 }
 
-impl Fixture<Sqlite> {
+impl Fixture {
     /// The SQLite store itself, for tests that look inside; `wait` is how long its reads and writes wait for their turn.
     pub(crate) async fn of_sqlite(wait: Duration) -> Self {
         let folder = TestFolder::new();
         let replica = Replica::of_file(&folder, wait, new_freshness()).await;
-        admit(&*replica.store).await;
+        admit(&replica.store).await;
         Self { replica, location: Location::File(folder) }
+    }
+
+    pub(crate) fn sqlite(&self) -> &Sqlite {
+        match &self.store.0 {
+            Backend::Sqlite(sqlite) => sqlite,
+            Backend::Postgres(_) => unreachable!("it was opened on a file"),
+        }
     }
 
     pub(crate) fn file(&self) -> PathBuf {
@@ -76,8 +84,7 @@ impl Fixture<Sqlite> {
 
 impl Fixture {
     pub(crate) async fn on_sqlite() -> Self {
-        let Fixture { replica, location } = Fixture::of_sqlite(WAIT).await;
-        Self { replica: replica.into(), location }
+        Self::of_sqlite(WAIT).await
     }
 
     /// `None` if the tests have no server.
@@ -91,7 +98,7 @@ impl Fixture {
         self.store.close().await;
         let freshness = Arc::clone(&self.freshness);
         self.replica = match &self.location {
-            Location::File(folder) => Replica::of_file(folder, WAIT, freshness).await.into(),
+            Location::File(folder) => Replica::of_file(folder, WAIT, freshness).await,
             Location::Server(database) => {
                 // No process knows which of the others are gone, so a staged snapshot is discarded once it is old.
                 self.sql("UPDATE staged_snapshots SET touched = touched - interval '11 minutes'").await;
@@ -101,7 +108,7 @@ impl Fixture {
     }
 }
 
-impl<S: Store + ?Sized> Fixture<S> {
+impl Fixture {
     pub(super) fn server(&self) -> &Database {
         match &self.location {
             Location::Server(database) => database,
@@ -201,7 +208,7 @@ impl<S: Store + ?Sized> Fixture<S> {
     }
 }
 
-impl<S: Store + ?Sized> Replica<S> {
+impl Replica {
     /// Asserts that the totals match the visible guilds in the first twelve places.
     pub(crate) async fn assert_totals(&self) {
         let visible = self.store.person(id(2), (1..=12).map(placed).collect()).await.unwrap().guilds;
@@ -211,33 +218,27 @@ impl<S: Store + ?Sized> Replica<S> {
     }
 }
 
-impl<S: Store> From<Replica<S>> for Replica {
-    fn from(replica: Replica<S>) -> Self {
-        Self { store: replica.store, freshness: replica.freshness, is_shared: replica.is_shared }
-    }
-}
-
 impl Clone for Replica {
     fn clone(&self) -> Self {
         Self { store: Arc::clone(&self.store), freshness: Arc::clone(&self.freshness), is_shared: self.is_shared }
     }
 }
 
-impl Replica<Sqlite> {
+impl Replica {
     async fn of_file(folder: &TestFolder, wait: Duration, freshness: Arc<Freshness>) -> Self {
-        let store = Sqlite::open(folder.path(FILE), wait, Arc::clone(&freshness)).await.unwrap();
-        Self { store: Arc::new(store), freshness, is_shared: false }
+        let store = Sqlite::open(folder.path(FILE), Access::ReadWrite, wait, Arc::clone(&freshness)).await.unwrap();
+        Self { store: Arc::new(store.into()), freshness, is_shared: false }
     }
 }
 
 impl Replica {
     pub(super) async fn of_server(options: &StoreOptions, freshness: Arc<Freshness>) -> Result<Self> {
-        let store = Postgres::open(options, Arc::clone(&freshness)).await?;
-        Ok(Self { store: Arc::new(store), freshness, is_shared: true })
+        let store = Postgres::open(options, Access::ReadWrite, Arc::clone(&freshness)).await?;
+        Ok(Self { store: Arc::new(store.into()), freshness, is_shared: true })
     }
 }
 
-impl<S: Store + ?Sized> Replica<S> {
+impl Replica {
     /// Which of these topics the work has invalidated. A connection to a server that broke in the meantime does not count;
     /// SQLite has none, so every mark that differs counts.
     pub(crate) async fn invalidated<T>(&self, topics: &[Topic], work: impl Future<Output = T>) -> (T, Vec<Topic>) {

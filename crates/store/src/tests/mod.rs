@@ -119,7 +119,7 @@ pub(crate) fn placed(number: u64) -> Snowflake {
 pub(crate) const KEY: &str = "bot";
 
 /// Makes the key valid.
-pub(crate) async fn admit(store: &(impl Store + ?Sized)) {
+pub(crate) async fn admit(store: &Store) {
     let key = BotKey { id: KEY.to_owned(), label: String::new(), created: NOW, revoked: None };
     store.add_key(key, token(200)).await.unwrap();
 }

@@ -47,7 +47,7 @@ impl Subject {
             VALUES (0, 0, 0, 0, '', 0, 0);
             INSERT INTO totals (id, feedback, ratings, hidden_guilds, hidden_members) VALUES (0, 0, 0, 0, 0)";
         self.fixture.sql(&format!("TRUNCATE {tables}; {first}")).await;
-        admit(&*self.fixture.store).await;
+        admit(&self.fixture.store).await;
         self.now = NOW;
         self.versions.clear();
         self.staged.clear();

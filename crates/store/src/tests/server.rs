@@ -53,7 +53,7 @@ impl Database {
     pub(crate) async fn replica(&self) -> Replica {
         let replica = Replica::of_server(&self.options(), new_freshness()).await.unwrap();
         if replica.store.keys().await.unwrap().is_empty() {
-            admit(&*replica.store).await;
+            admit(&replica.store).await;
         }
         replica
     }

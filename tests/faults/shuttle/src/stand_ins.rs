@@ -10,38 +10,31 @@ use shuttle::thread;
 
 /// The store's value and sessions, as committed.
 #[derive(Default)]
-pub struct MemoryStore {
+pub struct Store {
     pub value: Mutex<u64>,
     pub sessions: Mutex<HashMap<TokenHash, Session>>,
 }
 
-pub trait Store: Send + Sync {
-    fn value(&self) -> u64;
-    fn session(&self, token: TokenHash) -> Ready<Result<Option<Session>>>;
-    fn sessions_of(&self, user: Snowflake) -> Ready<Result<Vec<Session>>>;
-    fn note_seen(&self, uses: Vec<(SessionId, Time)>) -> Ready<Result<()>>;
-}
-
-impl Store for MemoryStore {
-    fn value(&self) -> u64 {
+impl Store {
+    pub fn value(&self) -> u64 {
         let value = *self.value.lock().unwrap();
         // The response takes a while to arrive.
         thread::yield_now();
         value
     }
 
-    fn session(&self, token: TokenHash) -> Ready<Result<Option<Session>>> {
+    pub fn session(&self, token: TokenHash) -> Ready<Result<Option<Session>>> {
         let session = self.sessions.lock().unwrap().get(&token).cloned();
         thread::yield_now();
         ready(Ok(session))
     }
 
-    fn sessions_of(&self, user: Snowflake) -> Ready<Result<Vec<Session>>> {
+    pub fn sessions_of(&self, user: Snowflake) -> Ready<Result<Vec<Session>>> {
         let sessions = self.sessions.lock().unwrap();
         ready(Ok(sessions.values().filter(|session| session.user == user).cloned().collect()))
     }
 
-    fn note_seen(&self, _: Vec<(SessionId, Time)>) -> Ready<Result<()>> {
+    pub fn note_seen(&self, _: Vec<(SessionId, Time)>) -> Ready<Result<()>> {
         ready(Ok(()))
     }
 }
@@ -62,7 +55,7 @@ pub mod sources {
 
     #[derive(Clone)]
     pub struct Sources {
-        pub store: Arc<dyn Store>,
+        pub store: Arc<Store>,
         pub freshness: Arc<Freshness>,
         pub metrics: Arc<Metrics>,
         pub clock: Clock,

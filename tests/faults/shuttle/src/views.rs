@@ -20,7 +20,7 @@ use crate::clock::Clock;
 use crate::freshness::{Freshness, Topic};
 use crate::metrics::{CacheName, Metrics};
 use crate::sources::Sources;
-use crate::stand_ins::MemoryStore;
+use crate::stand_ins::Store;
 
 const TOPIC: Topic = Topic::Team;
 const KEY: u8 = 1;
@@ -30,7 +30,7 @@ const CHANGES: usize = 2;
 
 /// The parts of the service that a view uses.
 struct World {
-    store: Arc<MemoryStore>,
+    store: Arc<Store>,
     sources: Sources,
     /// The latest value whose write was acknowledged. A plain atomic, so that shuttle doesn't schedule around it.
     acknowledged: AtomicU64,
@@ -38,7 +38,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let (store, clock) = (Arc::new(MemoryStore::default()), Clock::manual(Time::from_seconds(1_000)));
+        let (store, clock) = (Arc::new(Store::default()), Clock::manual(Time::from_seconds(1_000)));
         let sources = Sources {
             store: Arc::clone(&store) as _,
             freshness: Arc::new(Freshness::new(clock.clone())),

@@ -205,7 +205,7 @@ impl DemoBot {
         let health = self.app.sources.store.health().await?;
         let is_real = |id: &InstanceId| !(id.key == KEY_ID && id.name.as_str().starts_with(NAMED));
         if health.instances.iter().any(|(id, instance)| is_real(id) && !is_silent(instance.reported, now)) {
-            demo_history::remove(&*self.app.sources.store).await?;
+            demo_history::remove(&self.app.sources.store).await?;
             return Ok(false);
         }
         // Demo bots of earlier runs, which may have just ended.
@@ -246,7 +246,7 @@ impl DemoBot {
         let now = self.app.sources.clock.now();
         let said = data::feedback(now).into_iter().map(|said| Change::FeedbackGone(said.id));
         self.app.sources.store.apply(said.chain([Change::Team(Roster(Vec::new()))]).collect()).await?;
-        demo_history::remove(&*self.app.sources.store).await?;
+        demo_history::remove(&self.app.sources.store).await?;
         // The first report, without shards, removes those of its former shards; the second makes it look silent.
         for reported in [now, now.before(LONG_SILENT)] {
             let last = heartbeat(self.living.clone(), self.started_at, 0);

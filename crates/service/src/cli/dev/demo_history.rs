@@ -31,7 +31,7 @@ const OUTAGE: (u32, u32) = (3, 47);
 const PARTIAL: (u32, u32) = (17, 26);
 
 /// Removes the demo history from a store, if it has one. The user's own announcements stay. Returns whether it had one.
-pub(super) async fn remove(store: &dyn Store) -> store::Result<bool> {
+pub(super) async fn remove(store: &Store) -> store::Result<bool> {
     let known = store.history().await?;
     let is_there = is_demo(&known);
     if is_there {

@@ -110,7 +110,7 @@ impl Home {
 }
 
 /// Opens a store as a service does.
-async fn open(url: &SecretString) -> crate::Result<Arc<dyn Store>> {
+async fn open(url: &SecretString) -> crate::Result<Arc<Store>> {
     let options = StoreOptions {
         url: url.clone(),
         wait: Duration::from_mins(1),

@@ -33,7 +33,7 @@ fn roster(users: &[User]) -> Change {
 }
 
 /// How often the name appears in the database and its log.
-fn hits(fixture: &Fixture<Sqlite>) -> usize {
+fn hits(fixture: &Fixture) -> usize {
     let found = ["db", "db-wal"].map(|extension| std::fs::read(fixture.file().with_extension(extension)));
     let bytes = found.into_iter().flat_map(Result::unwrap_or_default).collect::<Vec<u8>>();
     bytes.windows(NAME.len()).filter(|window| *window == NAME.as_bytes()).count()

@@ -1,14 +1,20 @@
 //! The file itself: created, closed, refused, locked.
 
+use std::path::PathBuf;
+
 use domain::Change;
 use rusqlite::Connection;
 
 use super::*;
-use crate::sqlite::{grants_in_file, look, vacuum};
-use crate::{Integrity, Result, StoreError};
+use crate::sqlite::{Sqlite, grants_in_file, look, vacuum};
+use crate::{Access, Integrity, Result, Store, StoreError};
 
-async fn open(folder: &TestFolder) -> Result<Sqlite> {
-    Sqlite::open(folder.path(FILE), Duration::from_secs(1), new_freshness()).await
+async fn open(folder: &TestFolder) -> Result<Store> {
+    open_file(folder.path(FILE)).await
+}
+
+async fn open_file(path: PathBuf) -> Result<Store> {
+    Sqlite::open(path, Access::ReadWrite, Duration::from_secs(1), new_freshness()).await.map(Store::from)
 }
 
 fn write_file(folder: &TestFolder, sql: &str) {
@@ -103,7 +109,7 @@ async fn the_log_of_a_database_that_was_deleted_is_left_as_it_is() {
 async fn a_write_during_which_the_database_vanishes_is_not_acknowledged() {
     let fixture = sqlite().await;
     let file = fixture.file();
-    let write = fixture.store.writer.write(move |connection, _| {
+    let write = fixture.sqlite().writer.write(move |connection, _| {
         std::fs::remove_file(file).unwrap();
         connection.execute("INSERT INTO blocked_users (user_id, reason, since) VALUES (7, '', 0)", [])
     });
@@ -140,7 +146,7 @@ async fn what_works_beside_the_service_keeps_the_log() {
     fixture.outside().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
     write(3).await.unwrap();
     look(fixture.file()).await.unwrap().unwrap();
-    let beside = Sqlite::open(fixture.file(), Duration::from_secs(1), new_freshness()).await.unwrap();
+    let beside = open_file(fixture.file()).await.unwrap();
     beside.apply(vec![Change::Guild(guild(4))]).await.unwrap();
     beside.close().await;
     write(5).await.unwrap();
@@ -209,7 +215,7 @@ async fn a_file_that_somebody_cuts_off_takes_no_more_writes() {
         }
         let refused = fixture.store.apply(vec![Change::Guild(guild(99))]).await;
         assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{suffix} {part} {refilled}: {refused:?}");
-        assert_eq!(fixture.store.metrics.file_lost.get(), 1);
+        assert_eq!(fixture.sqlite().metrics.file_lost.get(), 1);
     }
 }
 
@@ -228,5 +234,17 @@ async fn what_sqlite_itself_shortens_is_not_cut_off() {
         let after = std::fs::metadata(fixture.file()).unwrap().len();
         assert_eq!(after < before, number == 3, "{sql}: {before} {after}");
         fixture.store.apply(vec![Change::Guild(guild(number))]).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn each_probe_is_written_to_the_log_even_if_no_time_has_passed() {
+    let fixture = sqlite().await;
+    let log = || std::fs::metadata(fixture.file().with_extension("db-wal")).unwrap().len();
+    let mut before = log();
+    for _ in 0..3 {
+        fixture.store.probe_write(NOW).await.unwrap();
+        assert!(log() > before, "nothing was written");
+        before = log();
     }
 }

@@ -16,10 +16,10 @@ use crate::sqlite::{READERS, writer::QUEUE};
 struct BusyWriter(mpsc::Sender<()>);
 
 impl BusyWriter {
-    fn new(fixture: &Fixture<Sqlite>) -> Self {
+    fn new(fixture: &Fixture) -> Self {
         let (sender, receiver) = mpsc::channel();
         let (start, started) = mpsc::channel();
-        let held = fixture.store.writer.write(move |_, _| {
+        let held = fixture.sqlite().writer.write(move |_, _| {
             start.send(()).unwrap();
             let _: Result<(), _> = receiver.recv();
             Ok(())
@@ -47,7 +47,7 @@ fn rows(connection: &Connection) -> rusqlite::Result<i64> {
 async fn writes_of_a_group_share_a_commit_and_fail_alone() {
     let fixture = sqlite().await;
     let busy = BusyWriter::new(&fixture);
-    let writer = &fixture.store.writer;
+    let writer = &fixture.sqlite().writer;
     let path = fixture.file();
     let first = writer.write(|connection, invalidated| {
         invalidated.push(Topic::Id(id(1)));
@@ -83,7 +83,7 @@ async fn writes_of_a_group_share_a_commit_and_fail_alone() {
 async fn a_failed_commit_fails_its_group_and_leaves_a_clean_writer() {
     let fixture = sqlite().await;
     let busy = BusyWriter::new(&fixture);
-    let writer = &fixture.store.writer;
+    let writer = &fixture.sqlite().writer;
     let good = writer.write(|connection, invalidated| {
         invalidated.push(Topic::Team);
         insert(connection, 1)
@@ -122,7 +122,7 @@ async fn an_accepted_write_is_done_and_told_though_nobody_waits() {
 async fn a_full_queue_refuses_and_keeps_its_word_to_those_in_it() {
     let fixture = Fixture::of_sqlite(Duration::ZERO).await;
     let busy = BusyWriter::new(&fixture);
-    let write = |user| fixture.store.writer.write(move |connection, _| insert(connection, user));
+    let write = |user| fixture.sqlite().writer.write(move |connection, _| insert(connection, user));
     for user in 1..=QUEUE as u64 {
         assert!(write(user).now_or_never().is_none());
         // The runtime only lets a task do so much at a time.
@@ -140,7 +140,7 @@ async fn what_another_process_writes_is_noticed_and_own_writes_are_not_mistaken_
     let unrelated = [Topic::Id(id(99))];
     let own = async {
         fixture.store.apply(vec![Change::Guild(guild(5))]).await.unwrap();
-        let failing = fixture.store.writer.write(|connection, _| {
+        let failing = fixture.sqlite().writer.write(|connection, _| {
             insert(connection, 1)?;
             Err::<(), _>(rusqlite::Error::QueryReturnedNoRows)
         });
@@ -171,7 +171,7 @@ async fn what_another_process_writes_is_noticed_and_own_writes_are_not_mistaken_
 #[tokio::test]
 async fn a_lock_that_another_process_keeps_makes_the_store_busy_and_no_worse() {
     let fixture = sqlite().await;
-    fixture.store.writer.write(|connection, _| connection.busy_timeout(Duration::ZERO)).await.unwrap();
+    fixture.sqlite().writer.write(|connection, _| connection.busy_timeout(Duration::ZERO)).await.unwrap();
     let outside = fixture.outside();
     outside.execute_batch("BEGIN IMMEDIATE").unwrap();
     let refused = fixture.store.apply(vec![Change::Guild(guild(5))]).await;
@@ -185,10 +185,11 @@ async fn a_lock_that_another_process_keeps_makes_the_store_busy_and_no_worse() {
 async fn readers_survive_panics_and_cannot_write() {
     let fixture = sqlite().await;
     for _ in 0..2 * READERS {
-        let panicked = fixture.store.readers.read(|_| -> rusqlite::Result<()> { panic!("as the test wants it") }).await;
+        let panicked =
+            fixture.sqlite().readers.read(|_| -> rusqlite::Result<()> { panic!("as the test wants it") }).await;
         assert!(matches!(panicked, Err(StoreError::Failed(_))));
     }
-    assert!(fixture.store.readers.read(|connection| insert(connection, 1)).await.is_err());
+    assert!(fixture.sqlite().readers.read(|connection| insert(connection, 1)).await.is_err());
     assert_eq!(fixture.store.blocked().await.unwrap(), []);
 }
 
@@ -198,7 +199,7 @@ async fn a_read_without_a_free_connection_is_refused() {
     let (finish, started): (Vec<_>, Vec<_>) = (0..READERS)
         .map(|_| {
             let (sender, receiver) = mpsc::channel::<()>();
-            let read = fixture.store.readers.read(move |_| {
+            let read = fixture.sqlite().readers.read(move |_| {
                 let _: Result<(), _> = receiver.recv();
                 Ok(())
             });

@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use domain::Time;
 
-use super::Sqlite;
+use crate::Topic;
 use crate::tests::*;
-use crate::{Store, Topic};
 
-async fn sqlite() -> Fixture<Sqlite> {
+async fn sqlite() -> Fixture {
     Fixture::of_sqlite(Duration::from_mins(1)).await
 }

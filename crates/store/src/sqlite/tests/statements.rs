@@ -55,7 +55,7 @@ async fn a_heartbeat_writes_only_what_changed() {
     fixture.store.record_heartbeat(heartbeat("a", 1, 0..2), NOW).await.unwrap();
     fixture.store.record_heartbeat(heartbeat("b", 2, 2..4), NOW).await.unwrap();
     let (again, next) = (heartbeat("b", 2, 2..4), NOW.after(Duration::from_secs(15)));
-    let rows = fixture.store.writer.write(move |connection, invalidated| {
+    let rows = fixture.sqlite().writer.write(move |connection, invalidated| {
         let before = connection.total_changes();
         run(health::record_heartbeat(connection, invalidated, &again, next))?;
         Ok(connection.total_changes() - before)
