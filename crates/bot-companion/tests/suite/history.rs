@@ -7,7 +7,6 @@ use std::time::Duration;
 use domain::Time;
 use domain::history::{BotState, Day, History, Incident};
 use serde_json::{Value, json};
-use service::views::cached::Cached;
 
 use crate::harness::binary::{command, config_file, run};
 use crate::harness::{Bot, Disk, Folder, START, TestApp, eventually, sandbox};
@@ -21,8 +20,8 @@ fn today(up: u32, partial: u32, down: u32) -> Day {
     Day { begins: Time::from_seconds(START.seconds() / 86_400 * 86_400), up, partial, down }
 }
 
-async fn history(app: &TestApp) -> Arc<Cached<History>> {
-    app.app.views.history.get().await.unwrap()
+async fn history(app: &TestApp) -> Arc<History> {
+    Arc::new(History::clone(&*app.app.views.history.get().await.unwrap()))
 }
 
 /// When the recorded minutes began, in seconds after the start, and the bot's state.
