@@ -35,7 +35,7 @@ pub(super) fn code_of(error: &anyhow::Error) -> u8 {
         if let Some(failed) = cause.downcast_ref::<CheckError>() {
             return Some(failed.code);
         }
-        let key_file = match cause.downcast_ref() {
+        let key_file: Option<&keyfile::KeyFileError> = match cause.downcast_ref() {
             Some(BuildError::Key(error)) => Some(error),
             _ => cause.downcast_ref(),
         };
@@ -46,7 +46,7 @@ pub(super) fn code_of(error: &anyhow::Error) -> u8 {
                 cause.downcast_ref(),
                 Some(BuildError::Vault(_) | BuildError::Provider(_) | BuildError::SiteFile(_))
             )
-            || matches!(key_file, Some(keyfile::KeyFileError::Unusable { .. }));
+            || key_file.is_some_and(|error| error.is_unusable);
         configured.then_some(CONFIGURATION)
     };
     error.chain().find_map(code).unwrap_or(FAILURE)
@@ -78,13 +78,9 @@ mod tests {
     #[test]
     fn each_failure_has_its_code() {
         let wrong = || Config::load(None, [("COMPANION_HTTP_LISTEN", "x")]).unwrap_err();
-        let key = |unusable| {
+        let key = |is_unusable| {
             let (path, problem) = ("a.key".into(), String::new());
-            if unusable {
-                keyfile::KeyFileError::Unusable { path, problem }
-            } else {
-                keyfile::KeyFileError::NotMade { path, problem }
-            }
+            keyfile::KeyFileError { path, problem, is_unusable }
         };
         for (error, code) in [
             (anyhow!("x"), 1),

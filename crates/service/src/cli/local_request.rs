@@ -46,6 +46,27 @@ impl LocalQuestion {
         };
         Self { url: format!("{scheme}://{host}{}/ready", config.http.base_path), socket }
     }
+
+    /// The status and the JSON of the answer, `null` if it is something else.
+    pub(super) async fn ask(&self, limit: Duration) -> anyhow::Result<(u16, Value)> {
+        // The certificate is for the service's name, and this connects to its address; nothing secret is sent.
+        let mut client = reqwest::Client::builder()
+            .no_proxy()
+            .tls_danger_accept_invalid_certs(true)
+            .redirect(reqwest::redirect::Policy::none())
+            .timeout(limit);
+        if let Some(path) = &self.socket {
+            client = client.unix_socket(path.as_path());
+        }
+        let asked = client.build()?.get(&self.url).send().await;
+        let mut response = asked.with_context(|| format!("{self} does not answer"))?;
+        let (status, mut body) = (response.status().as_u16(), Vec::new());
+        while let Some(chunk) = response.chunk().await? {
+            anyhow::ensure!(body.len() + chunk.len() <= MOST_BYTES, "{self} sent too large an answer");
+            body.extend_from_slice(&chunk);
+        }
+        Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
+    }
 }
 
 impl fmt::Display for LocalQuestion {
@@ -97,28 +118,6 @@ pub(super) async fn admin_of(config: &Config, limit: Duration) -> Option<(Socket
     let (_, answer) = LocalQuestion::at(format!("http://{admin}/readyz")).ask(limit).await.ok()?;
     let answer = Answer::of_admin(&answer)?;
     (config.admin.is_set || answer.listen.as_ref() == Some(&config.http.listen)).then_some((admin, answer))
-}
-
-impl LocalQuestion {
-    pub(super) async fn ask(&self, limit: Duration) -> anyhow::Result<(u16, Value)> {
-        // The certificate is for the service's name, and this connects to its address; nothing secret is sent.
-        let mut client = reqwest::Client::builder()
-            .no_proxy()
-            .tls_danger_accept_invalid_certs(true)
-            .redirect(reqwest::redirect::Policy::none())
-            .timeout(limit);
-        if let Some(path) = &self.socket {
-            client = client.unix_socket(path.as_path());
-        }
-        let asked = client.build()?.get(&self.url).send().await;
-        let mut response = asked.with_context(|| format!("{self} does not answer"))?;
-        let (status, mut body) = (response.status().as_u16(), Vec::new());
-        while let Some(chunk) = response.chunk().await? {
-            anyhow::ensure!(body.len() + chunk.len() <= MOST_BYTES, "{self} sent too large an answer");
-            body.extend_from_slice(&chunk);
-        }
-        Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
-    }
 }
 
 #[cfg(test)]

@@ -101,8 +101,8 @@ pub(super) fn note_format(format: LogFormat) {
     FATAL_AS_JSON.store(format == LogFormat::Json, Ordering::Relaxed);
 }
 
-/// The line about a fatal error.
-pub(super) fn fatal(error: &anyhow::Error) -> String {
+/// The log line for a command that failed, in the format of `log.format`.
+pub fn fatal_line(error: &anyhow::Error) -> String {
     let text = format!("{error:#}");
     if FATAL_AS_JSON.load(Ordering::Relaxed) {
         let mut timestamp = String::new();

@@ -11,19 +11,8 @@ use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, reload};
 use super::log_lines::LineFormat;
 use crate::config::{LogConfig, LogFormat};
 
-/// Changes the filter while the process runs.
-#[derive(Clone)]
-pub(super) struct LogHandle(reload::Handle<EnvFilter, Registry>);
-
-impl LogHandle {
-    pub(super) fn set_filter(&self, filter: EnvFilter) {
-        // It only fails once the subscriber is gone, which lives as long as the process.
-        let _ = self.0.reload(filter);
-    }
-}
-
-/// Starts logging to standard error.
-pub(super) fn start(log: &LogConfig) -> anyhow::Result<LogHandle> {
+/// Starts logging to standard error. The handle changes the filter while the process runs.
+pub(super) fn start(log: &LogConfig) -> anyhow::Result<reload::Handle<EnvFilter, Registry>> {
     let filter = filter(&log.filter)?;
     // If the log's reader goes away, a failed write is reported on standard error by default, which panics. A service that
     // cannot log must not stop because of that.
@@ -41,7 +30,7 @@ pub(super) fn start(log: &LogConfig) -> anyhow::Result<LogHandle> {
         let payload = panicked.payload_as_str().unwrap_or("-");
         error!(%place, message_of_panic = %Untrusted(payload), "panicked: this is a bug");
     }));
-    Ok(LogHandle(handle))
+    Ok(handle)
 }
 
 /// Warnings of libraries that clients can cause as often as they like. If you need them, set `h2=warn`.

@@ -36,6 +36,7 @@ use clap::{Parser, Subcommand};
 use telemetry::Version;
 
 use crate::config::{Config, ListenAddress};
+pub use log_lines::fatal_line;
 use output::OutputForm;
 
 /// The backend for your bot's dashboard and website.
@@ -221,11 +222,6 @@ pub fn run(cli: Cli, version: Version) -> anyhow::Result<()> {
         Command::Restore(restore) => backup::run_restore(restore),
         Command::Store(store) => vacuum::run(store),
     }
-}
-
-/// The log line for a command that failed, in the format of `log.format`.
-pub fn fatal_line(error: &anyhow::Error) -> String {
-    log_lines::fatal(error)
 }
 
 /// Writes to standard output. It is not an error if the reader has gone.

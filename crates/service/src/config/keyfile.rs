@@ -14,21 +14,13 @@ use super::{Config, SecretKey};
 
 /// Why there is no key.
 #[derive(Debug, thiserror::Error)]
-pub enum KeyFileError {
-    /// The file cannot be read, or does not contain a key.
-    #[error("the key file {} {problem}", path.display())]
-    Unusable {
-        path: PathBuf,
-        /// What is wrong with it, and what to do.
-        problem: String,
-    },
-    /// It is missing and cannot be created.
-    #[error("the key file {} {problem}", path.display())]
-    NotMade {
-        path: PathBuf,
-        /// Why, and what to do.
-        problem: String,
-    },
+#[error("the key file {} {problem}", path.display())]
+pub struct KeyFileError {
+    pub path: PathBuf,
+    /// What is wrong with it, and what to do.
+    pub problem: String,
+    /// It cannot be read, or does not contain a key. Otherwise it is missing and cannot be created.
+    pub is_unusable: bool,
 }
 
 /// The key file next to a database.
@@ -66,7 +58,7 @@ pub fn load_or_create(database: &Path) -> Result<KeyFile, KeyFileError> {
     if let Some(key) = load(&path)? {
         return Ok(KeyFile { key, path, is_new: false });
     }
-    let not_made = |problem: String| KeyFileError::NotMade { path: path.clone(), problem };
+    let not_made = |problem: String| KeyFileError { path: path.clone(), problem, is_unusable: false };
     create(&path).map_err(|error| {
         not_made(format!("cannot be created: {error}; let the service's user write to its folder, or set secrets.keys"))
     })?;
@@ -90,7 +82,7 @@ pub fn caution(path: &Path) -> Option<String> {
 
 /// The key in this file; `None` if the file does not exist.
 pub fn load(path: &Path) -> Result<Option<SecretKey>, KeyFileError> {
-    let unusable = |problem: String| KeyFileError::Unusable { path: path.to_owned(), problem };
+    let unusable = |problem: String| KeyFileError { path: path.to_owned(), problem, is_unusable: true };
     let text = match fs::read_to_string(path) {
         Ok(text) => SecretString::from(text),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
