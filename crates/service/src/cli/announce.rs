@@ -181,10 +181,10 @@ struct Changed {
 /// Changes the store, records that in the audit, and returns what to print.
 fn change(
     options: &CommandOptions,
-    work: impl AsyncFnOnce(&dyn Store, Time) -> anyhow::Result<Changed>,
+    work: impl AsyncFnOnce(&Store, Time) -> anyhow::Result<Changed>,
 ) -> anyhow::Result<String> {
     database::with(&options.config, Missing::Refuse, async |app| {
-        let Changed { command, value, text } = work(&*app.sources.store, app.sources.clock.now()).await?;
+        let Changed { command, value, text } = work(&app.sources.store, app.sources.clock.now()).await?;
         app.sources.audit.command(AuditKind::Command, &command, None, None);
         Ok(options.form.one(&value, || text))
     })

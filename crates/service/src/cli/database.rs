@@ -82,7 +82,7 @@ pub(super) fn on<T>(config: Config, work: impl AsyncFnOnce(&Arc<App>) -> anyhow:
 /// Runs the work on the store alone, which needs no keys and creates none.
 pub(super) fn on_store<T>(
     config: &Config,
-    work: impl AsyncFnOnce(&Arc<dyn Store>, &Clock) -> anyhow::Result<T>,
+    work: impl AsyncFnOnce(&Arc<Store>, &Clock) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     runtime()?.block_on(async {
         let clock = Clock::system();

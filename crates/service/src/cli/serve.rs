@@ -94,8 +94,10 @@ pub(super) fn run(
             load: loader(file.clone()),
             log_filter: Box::new(move |text| {
                 let (log, filter) = (log.clone(), logging::filter(text)?);
-                // It only fails once the subscriber is gone, which lives as long as the process.
-                Ok(Box::new(move || drop(log.reload(filter))))
+                Ok(Box::new(move || {
+                    // It only fails once the subscriber is gone, which lives as long as the process.
+                    let _ = log.reload(filter);
+                }))
             }),
             current: started.clone(),
             started,
