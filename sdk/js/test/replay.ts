@@ -310,6 +310,7 @@ export class Replay {
     assert.ok(found.isComplete, "the body is not complete");
     const sent = found.lines.map((line) => JSON.parse(line) as Json);
     if (body) checkPart(sent[0] as Json, body, "body");
+    if (expect === "PUT /bot/heartbeat") assert.equal(sent[0]?.["leaving"], body?.["leaving"], "leaving");
     if (sequence !== undefined) {
       assert.equal(found.request.headers["feed-sequence"], String(sequence));
       const expected = found.request.method === "PUT" && after !== null ? String(after) : undefined;

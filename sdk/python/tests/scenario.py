@@ -386,6 +386,8 @@ class Player:
             assert len(request.lines) == step["count"], f"under way: {request}"
         if "body" in step:
             assert matches(step["body"], request.lines[0]), f"under way: {request}"
+        if request.name == HEARTBEAT:
+            assert request.lines[0].get("leaving") == step.get("body", {}).get("leaving"), f"under way: {request}"
         under_way.remove(request)
         self._answer(request, step.get("answer", {"status": 200}))
 

@@ -272,6 +272,12 @@ impl Replay {
         if let Some(body) = step.get("body") {
             compare_fields(&serde_json::from_str(&request.body).unwrap(), body)?;
         }
+        if name == "PUT /bot/heartbeat" {
+            let body: Value = serde_json::from_str(&request.body).unwrap();
+            if body["leaving"] != step["body"]["leaving"] {
+                return Err(format!("leaving is {}", body["leaving"]));
+            }
+        }
         if name.starts_with("PUT") && name != "PUT /bot/heartbeat" {
             let end = lines.pop().unwrap_or_default();
             if end != json!({"end": lines.len()}) {

@@ -219,7 +219,8 @@ impl Source for World {
         let inner = self.inner.lock().unwrap();
         let named = inner.named.get(&shard).cloned().unwrap_or_default();
         let known = inner.order.iter().copied().filter(|guild| named.contains(guild));
-        let unknown = named.iter().copied().filter(|guild| !inner.guilds.contains_key(guild));
+        let mut unknown: Vec<u64> = named.iter().copied().filter(|guild| !inner.guilds.contains_key(guild)).collect();
+        unknown.sort_unstable();
         known.chain(unknown).collect()
     }
 
