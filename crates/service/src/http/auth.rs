@@ -18,8 +18,8 @@ use telemetry::metrics::{LimitName, SignInOutcome};
 
 use super::context::RequestContext;
 use super::cors;
+use super::credentials::{self, UserSession};
 use super::error::{ApiError, OVERLOAD_RETRY};
-use super::extract::{self, UserSession};
 use super::respond::{Success, json};
 use super::sessions::run_to_completion;
 use crate::accounts::SignInAttempt;
@@ -113,8 +113,8 @@ fn check_places(app: &App, held: usize) -> Result<(), ApiError> {
 }
 
 fn attempt(app: &App, headers: &HeaderMap, client: IpAddr) -> Result<SignInAttempt, ApiError> {
-    let code = extract::secret(headers, &CODE, Provider::may_be_code).map_err(|()| ErrorCode::IdpCodeMalformed)?;
-    let verifier = extract::secret(headers, &VERIFIER, Provider::may_be_verifier)
+    let code = credentials::secret(headers, &CODE, Provider::may_be_code).map_err(|()| ErrorCode::IdpCodeMalformed)?;
+    let verifier = credentials::secret(headers, &VERIFIER, Provider::may_be_verifier)
         .map_err(|()| ErrorCode::IdpCodeVerifierMalformed)?;
     // An empty one means that the page lost its verifier; without this check, the provider would only say that the code is bad.
     if verifier.is_none() && headers.contains_key(VERIFIER) {

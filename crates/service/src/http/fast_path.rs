@@ -9,7 +9,7 @@ use super::error::ApiError;
 use super::hot_request::HotRequest;
 use super::hot_response::HotBody;
 use super::zone::{RateLimitedBy, Zone, Zones};
-use super::{auth, etag, extract, guilds, readiness, stats, status, team};
+use super::{auth, credentials, etag, guilds, readiness, stats, status, team};
 use crate::app::App;
 use crate::views::guilds::Listing;
 
@@ -102,7 +102,7 @@ pub(super) fn try_respond(
             if headers.cache_control.is_some_and(guilds::names_no_cache) {
                 return None;
             }
-            let token = extract::parse_session_token(headers.token?)?;
+            let token = credentials::parse_session_token(headers.token?)?;
             let session = app.views.sessions.cached(&token, context.time)?;
             let cached = app.views.guilds.cached(Listing::WithBot, session.user, context.time)?;
             guilds::try_respond(&cached, context.time, headers)

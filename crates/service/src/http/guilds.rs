@@ -14,9 +14,9 @@ use domain::{Snowflake, Time};
 use http::{HeaderMap, HeaderValue, header};
 use http_body_util::Full;
 
+use super::credentials::UserSession;
 use super::encoding::{self, EncodedBody};
 use super::error::ApiError;
-use super::extract::UserSession;
 use super::hot_request::{self, HotHeaders};
 use super::hot_response::{HotBody, HotEncoding};
 use super::respond::encoded_json;

@@ -4,7 +4,7 @@
 use http::Method;
 
 use super::bounds::HeaderSize;
-use super::extract::TOKEN_NAME;
+use super::credentials::TOKEN_NAME;
 
 /// More than browsers send. Requests with more are left to hyper.
 const PARSED_HEADERS: usize = 40;

@@ -13,8 +13,8 @@ use runtime::concurrency::LimitReached;
 use telemetry::metrics::LimitName;
 
 use super::context::RequestContext;
+use super::credentials::{self, UserSession};
 use super::error::ApiError;
-use super::extract::{self, UserSession};
 use crate::app::App;
 use crate::live::{LiveError, StreamOwner};
 
@@ -50,7 +50,7 @@ pub(super) async fn of_user(
     headers: HeaderMap,
     session: UserSession,
 ) -> Result<Response, ApiError> {
-    let token = extract::session_token(&headers)?;
+    let token = credentials::session_token(&headers)?;
     open(&app, &context, Some(StreamOwner { id: session.id, token, user: session.user })).await
 }
 

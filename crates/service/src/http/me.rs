@@ -7,8 +7,8 @@ use api::error_responses::{Refusals, TokenRefusals};
 use api::me::{CurrentSession, Me};
 use axum::extract::State;
 
+use super::credentials::UserSession;
 use super::error::ApiError;
-use super::extract::UserSession;
 use super::respond::Success;
 use crate::app::App;
 

@@ -7,11 +7,11 @@ mod badges;
 mod bounds;
 mod context;
 mod cors;
+mod credentials;
 pub(crate) mod date;
 mod encoding;
 mod error;
 mod etag;
-mod extract;
 mod fast_path;
 mod feed;
 mod feedback;
@@ -38,7 +38,7 @@ mod team;
 mod zone;
 
 pub use context::Peer;
-pub(crate) use extract::bot_key;
+pub(crate) use credentials::bot_key;
 pub(crate) use hot_request::{HotRequest, NotHot};
 #[cfg(test)]
 pub(crate) use openapi::describe;

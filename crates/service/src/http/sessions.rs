@@ -12,8 +12,8 @@ use domain::SessionId;
 use domain::audit::AuditKind;
 
 use super::context::RequestContext;
+use super::credentials::UserSession;
 use super::error::ApiError;
-use super::extract::UserSession;
 use super::respond::Success;
 use crate::app::App;
 

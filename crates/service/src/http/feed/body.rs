@@ -15,8 +15,8 @@ use http::{HeaderMap, header};
 use runtime::permits_per_key::KeyPermit;
 
 use crate::app::App;
+use crate::http::credentials::Bot;
 use crate::http::error::ApiError;
-use crate::http::extract::Bot;
 
 /// The longest line.
 const LINE_BYTES: usize = 1 << 20;

@@ -24,8 +24,8 @@ use store::{BatchOutcome, UnownedEvents};
 use telemetry::untrusted::Untrusted;
 use tracing::warn;
 
+use super::credentials::{Bot, Sender, feed_overloaded};
 use super::error::ApiError;
-use super::extract::{Bot, Sender, feed_overloaded};
 use super::respond::Success;
 use crate::app::App;
 

@@ -17,8 +17,8 @@ use super::bad_lines::BadLines;
 use super::body::Upload;
 use super::{overruled_reason, warn_operator};
 use crate::app::{App, SnapshotPermit};
+use crate::http::credentials::{Bot, Sender};
 use crate::http::error::ApiError;
-use crate::http::extract::{Bot, Sender};
 
 /// A batch is staged at this many lines or bytes.
 const BATCH_LINES: usize = 2_000;

@@ -1,4 +1,5 @@
-//! Extractors: what handlers ask for in their signatures.
+//! Who sends a request: extractors for the session token, the bot key, and the numbers of the feed. Handlers ask for them in their
+//! signatures.
 
 use std::net::IpAddr;
 use std::sync::Arc;
