@@ -267,22 +267,3 @@ async fn what_cannot_be_announced_is_refused_with_a_remedy() {
     }
     assert!(!folder.file().exists(), "nothing was made");
 }
-
-#[tokio::test]
-async fn replicas_that_record_at_once_count_a_minute_once_and_open_one_incident() {
-    let (here, bot) = watched().await;
-    let there = here.replica().await;
-    there.app.recorder.record().await;
-    for step in 0..14 {
-        here.clock.advance(Duration::from_secs(30));
-        if step < 10 {
-            beats(&bot).await;
-        }
-        tokio::join!(here.app.recorder.record(), there.app.recorder.record());
-    }
-    for app in [&here, &there] {
-        eventually("it sees all of it", async || minutes(app).await.len() == 7).await;
-        assert_eq!(history(app).await.days, [today(5, 0, 2)]);
-        assert_eq!(history(app).await.incidents.len(), 1);
-    }
-}

@@ -378,3 +378,17 @@ async fn rows_that_cannot_be_read_are_left_out(fixture: Fixture) {
     let stored = history(store).await;
     assert_eq!((stored.minutes.len(), stored.incidents.len()), (1, 0));
 }
+
+#[tokio::test]
+async fn replicas_that_record_at_the_same_moment_open_one_incident() {
+    let Some(database) = Database::new().await else { return };
+    let (one, two) = (database.replica().await, database.replica().await);
+    for minute in 1..=20 {
+        let state = if minute % 2 == 0 { BotState::Up } else { BotState::Down };
+        let seen = || seen(at(60 * minute), state);
+        tokio::join!(record(&one.store, seen()), record(&two.store, seen()));
+    }
+    let History { incidents, days, .. } = history(&one.store).await;
+    assert_eq!(incidents.len(), 10, "{incidents:?}");
+    assert_eq!(days.len(), 1, "{days:?}");
+}
