@@ -296,7 +296,7 @@ impl Drop for SnapshotStaging {
                 let _ = batch.await;
             }
             if let Err(error) = app.sources.store.abandon_snapshot(snapshot).await {
-                warn!(%error, "an unfinished snapshot could not be discarded; it will be cleaned up at the next start");
+                warn!(%error, "an unfinished snapshot could not be discarded; it will be cleaned up later");
             }
             app.uploads.clean_up();
         });
