@@ -10,14 +10,18 @@ pub fn is_valid(host: &[u8]) -> bool {
 /// Whether this names the machine itself: `localhost`, an address in 127.0.0.0/8 or `[::1]`, with any port. This stops DNS
 /// rebinding: a page's own name may resolve to a loopback address, but the browser still sends that name.
 pub fn is_loopback(host: &[u8]) -> bool {
-    name(host).is_some_and(|name| name.eq_ignore_ascii_case(b"localhost"))
-        || address(host).is_some_and(|address| address.is_loopback())
+    name(host).is_some_and(|name| {
+        name.eq_ignore_ascii_case(b"localhost") || address_in(name).is_some_and(|address| address.is_loopback())
+    })
 }
 
 /// The address, if this is one rather than a name.
 pub fn address(host: &[u8]) -> Option<IpAddr> {
-    let name = std::str::from_utf8(name(host)?).ok()?;
-    name.trim_start_matches('[').trim_end_matches(']').parse().ok()
+    address_in(name(host)?)
+}
+
+fn address_in(name: &[u8]) -> Option<IpAddr> {
+    std::str::from_utf8(name).ok()?.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
 /// The name or address without the port, if both are well-formed.
