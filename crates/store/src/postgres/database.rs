@@ -12,6 +12,7 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use super::errors::{Sql, SqlError};
 use super::{bulk_insert, locks, subscriptions};
 use crate::backup::value::CellValue;
+use crate::columns::{Column as _, json};
 use crate::sql::{Around, Database, Lock, Row, Value, Words, values};
 
 const WORDS: Words = Words {
@@ -99,6 +100,16 @@ impl Database for Connection<'_> {
 
     async fn stage_guilds(&self, snapshot: i64, guilds: &[&Guild], ids: &[Snowflake]) -> Sql<GuildTotals> {
         bulk_insert::stage(self, snapshot, guilds, ids).await
+    }
+
+    async fn insert_staff(&self, snapshot: i64, guild: &Guild) -> Sql<()> {
+        let staff: Vec<_> = guild.staff.iter().flatten().map(|(user, roles)| (user.stored(), json(roles))).collect();
+        if staff.is_empty() {
+            return Ok(());
+        }
+        let sql = "INSERT INTO guild_staff (snapshot, guild, \"user\", roles)
+            SELECT $1, $2, CAST(value ->> 0 AS BIGINT), value ->> 1 FROM json_array_elements(CAST($3 AS TEXT)::json)";
+        self.execute(sql, &values![snapshot, guild.id, json(&staff)]).await.map(drop)
     }
 
     async fn replace_subscriptions(&self, snapshot: i64) -> Sql<()> {

@@ -8,7 +8,7 @@ use domain::{Guild, GuildFacts, PersonFacts, Snowflake, staff};
 use super::coverage::{Coverage, select_covered};
 use super::{ChangedTopics, Database, Read, Result, Row, accounts, readable, subscriptions, team, values};
 use crate::Topic;
-use crate::columns::{Column as _, grants, grants_text, integer, json, roles};
+use crate::columns::{grants, grants_text, integer, json, roles};
 use crate::totals_change::TotalsChange;
 
 /// What is known about a user, and about the guilds among these that have the bot.
@@ -97,24 +97,12 @@ pub(super) async fn put<D: Database>(
         // A subscription may already name it.
         topics.push(Topic::PremiumEndOf(guild.id));
     } else if !guild.carried().staff {
-        delete_staff(db, cover.snapshot, &[guild.id]).await?;
+        let sql = "DELETE FROM guild_staff WHERE snapshot = $1 AND guild = $2";
+        db.execute(sql, &values![cover.snapshot, guild.id]).await?;
     }
-    insert_staff(db, cover.snapshot, guild).await?;
+    db.insert_staff(cover.snapshot, guild).await?;
     topics.push(Topic::Id(guild.id));
     Ok(())
-}
-
-async fn insert_staff<D: Database>(db: &D, snapshot: i64, guild: &Guild) -> Result<(), D> {
-    let members: Vec<_> = guild.staff.iter().flatten().map(|(user, roles)| (user.stored(), json(roles))).collect();
-    if members.is_empty() {
-        return Ok(());
-    }
-    let sql = format!(
-        "INSERT INTO guild_staff (snapshot, guild, \"user\", roles)
-        SELECT $1, $2, CAST(value ->> 0 AS BIGINT), value ->> 1 FROM {} WHERE true",
-        D::WORDS.elements.put("$3")
-    );
-    db.execute(&sql, &values![snapshot, guild.id, json(&members)]).await.map(drop)
 }
 
 /// Removes a guild with its grants and staff. Subscriptions that name it stay as they are.

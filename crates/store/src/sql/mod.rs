@@ -71,6 +71,9 @@ pub(crate) trait Database {
     /// Adds guilds with these IDs to a snapshot that is being staged. Returns what it already had of them, which they replace.
     async fn stage_guilds(&self, snapshot: i64, guilds: &[&Guild], ids: &[Snowflake]) -> Result<GuildTotals, Self>;
 
+    /// Adds a guild's staff to a snapshot. PostgreSQL sends them at once; on SQLite, a row each is cheaper.
+    async fn insert_staff(&self, snapshot: i64, guild: &Guild) -> Result<(), Self>;
+
     /// Replaces all subscriptions with those staged under this number. PostgreSQL writes only the differences.
     async fn replace_subscriptions(&self, snapshot: i64) -> Result<(), Self>;
 

@@ -71,6 +71,10 @@ impl Database for Connection {
         staging::stage_guilds(self, snapshot, guilds).await
     }
 
+    async fn insert_staff(&self, snapshot: i64, guild: &Guild) -> rusqlite::Result<()> {
+        staging::insert_staff(&mut self.prepare_cached(staging::STAFF)?, snapshot, guild)
+    }
+
     async fn replace_subscriptions(&self, snapshot: i64) -> rusqlite::Result<()> {
         subscriptions::replace_from(self, snapshot)
     }

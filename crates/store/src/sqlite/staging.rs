@@ -14,6 +14,16 @@ pub(super) const REMEMBER: &str = "CREATE TEMP TABLE staged_here (id INTEGER PRI
     CREATE TEMP TRIGGER staged_here_ends AFTER DELETE ON main.staged_snapshots
         BEGIN DELETE FROM staged_here WHERE id = old.id; END";
 
+pub(super) const STAFF: &str = "INSERT INTO guild_staff (snapshot, guild, user, roles) VALUES (?1, ?2, ?3, ?4)";
+
+/// Adds a guild's staff with the statement [`STAFF`].
+pub(super) fn insert_staff(statement: &mut CachedStatement<'_>, snapshot: i64, guild: &Guild) -> rusqlite::Result<()> {
+    for (user, roles) in guild.staff.iter().flatten() {
+        statement.execute(params![snapshot, guild.id.stored(), user.stored(), json(roles)])?;
+    }
+    Ok(())
+}
+
 /// Writes guilds into a snapshot, and returns what it already had of them, which they replace.
 pub(super) async fn stage_guilds(
     connection: &Connection,
@@ -44,8 +54,7 @@ impl<'c> GuildWriter<'c> {
         let guild = "INSERT OR IGNORE INTO guilds
             (snapshot, id, name, icon, owner, members, setup, linked, grants, carried)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, coalesce(?9, '{}'), ?10)";
-        let staff = "INSERT INTO guild_staff (snapshot, guild, user, roles) VALUES (?1, ?2, ?3, ?4)";
-        Ok(Self { snapshot, guild: connection.prepare_cached(guild)?, staff: connection.prepare_cached(staff)? })
+        Ok(Self { snapshot, guild: connection.prepare_cached(guild)?, staff: connection.prepare_cached(STAFF)? })
     }
 
     /// Adds a guild; `false`, without a change, if the snapshot already has it.
@@ -65,9 +74,7 @@ impl<'c> GuildWriter<'c> {
         ];
         let inserted = self.guild.execute(row)? > 0;
         if inserted {
-            for (user, roles) in guild.staff.iter().flatten() {
-                self.staff.execute(params![self.snapshot, guild.id.stored(), user.stored(), json(roles)])?;
-            }
+            insert_staff(&mut self.staff, self.snapshot, guild)?;
         }
         Ok(inserted)
     }
