@@ -330,8 +330,6 @@ impl Store {
     }
 
     pub async fn abandon_snapshot(&self, snapshot: SnapshotId) -> Result<()> {
-        // On its own, so that it counts even if the rest fails.
-        transact!(self, Quick, (snapshot), |db, _topics| snapshots::give_up(db, *snapshot))?;
         transact!(self, Feed, (snapshot), |db, _topics| snapshots::abandon(db, *snapshot))
     }
 

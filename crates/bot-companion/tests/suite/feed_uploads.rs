@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use reqwest::Method;
+use rusqlite::Connection;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
-use crate::harness::{Bot, TestApp, Wire, eventually, gzip, ndjson, request, snapshot, sqlite_only};
+use crate::harness::{Bot, TestApp, Wire, eventually, gzip, ndjson, request, snapshot, sqlite_only, suite_log};
 use crate::tls::handshake;
 
 pub fn guild(number: u64) -> Value {
@@ -245,4 +246,24 @@ async fn a_snapshot_whose_sender_leaves_while_it_begins_is_abandoned() {
     })
     .await;
     connection.abort();
+}
+
+#[tokio::test]
+async fn a_snapshot_that_cannot_be_discarded_at_once_is_discarded_later() {
+    sqlite_only!("PostgreSQL discards by age what a replica left");
+    let app = TestApp::start().await;
+    let bot = app.bot("one").await;
+    let file = Connection::open(app.folder.file()).unwrap();
+    let staged = || file.query_one("SELECT count(*) FROM staged_snapshots", [], |row| row.get::<_, u32>(0)).unwrap();
+    let wire = half_sent(&app, &bot, "PUT", SHARD, &ndjson(&[guild(1)])).await;
+    eventually("the upload has begun", async || staged() == 1).await;
+    let refuse =
+        "CREATE TRIGGER full BEFORE DELETE ON staged_snapshots BEGIN SELECT RAISE(ABORT, 'no room to discard'); END";
+    file.execute_batch(refuse).unwrap();
+    drop(wire);
+    let log = || String::from_utf8_lossy(&std::fs::read(suite_log("suite")).unwrap()).into_owned();
+    eventually("it was tried", async || log().contains("no room to discard")).await;
+    file.execute_batch("DROP TRIGGER full").unwrap();
+    app.app.uploads.clean_up();
+    eventually("it was discarded", async || staged() == 0).await;
 }

@@ -10,7 +10,7 @@ use domain::retention::CLEAN_UP_BATCH;
 use parking_lot::Mutex;
 use runtime::background::Background;
 use runtime::permits_per_key::{KeyPermit, PermitsPerKey};
-use store::Store;
+use store::{SnapshotId, Store};
 use telemetry::log_throttle::Throttles;
 use tokio::sync::Semaphore;
 use tracing::warn;
@@ -43,6 +43,8 @@ pub struct Uploads {
     snapshots: PermitsPerKey,
     /// The scopes that each key is sending a snapshot of.
     scopes: Mutex<HashSet<(TokenHash, Scope)>>,
+    /// Snapshots that are still to be discarded. The store has a row for each.
+    unfinished: Mutex<Vec<SnapshotId>>,
     cleaning: AtomicU8,
     store: Arc<Store>,
     background: Background,
@@ -70,6 +72,7 @@ impl Uploads {
             ignored: Throttles::default(),
             snapshots: PermitsPerKey::new(SNAPSHOTS),
             scopes: Mutex::default(),
+            unfinished: Mutex::default(),
             cleaning: AtomicU8::new(IDLE),
             store,
             background,
@@ -100,6 +103,12 @@ impl Uploads {
         self.scopes.lock().len()
     }
 
+    /// Discards a snapshot that was not committed. If that fails, on a full disk for example, a later clean-up does it.
+    pub fn discard(self: &Arc<Self>, snapshot: SnapshotId) {
+        self.unfinished.lock().push(snapshot);
+        self.clean_up();
+    }
+
     /// Deletes data that no read can see any more, in one background task at a time and in small steps between other writes.
     pub fn clean_up(self: &Arc<Self>) {
         // A task that is about to end starts over, because the request may have come after its last look.
@@ -122,8 +131,8 @@ impl Uploads {
 
     /// Cleans up until nothing is left or the process ends, which leaves the rest to the next start.
     async fn clean_up_all(&self) {
-        while !self.background.is_closing() {
-            match self.store.clean_up(CLEAN_UP_BATCH).await {
+        loop {
+            match self.clean_up_some().await {
                 Ok(0) => break,
                 Ok(_) => tokio::task::yield_now().await,
                 Err(error) => {
@@ -132,5 +141,20 @@ impl Uploads {
                 }
             }
         }
+    }
+
+    async fn clean_up_some(&self) -> store::Result<usize> {
+        while let Some(snapshot) = self.last_unfinished() {
+            self.store.abandon_snapshot(snapshot).await?;
+            self.unfinished.lock().retain(|other| *other != snapshot);
+        }
+        if self.background.is_closing() {
+            return Ok(0);
+        }
+        self.store.clean_up(CLEAN_UP_BATCH).await
+    }
+
+    fn last_unfinished(&self) -> Option<SnapshotId> {
+        self.unfinished.lock().last().copied()
     }
 }

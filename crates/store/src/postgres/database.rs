@@ -44,7 +44,6 @@ const WORDS: Words = Words {
     // A locked one is receiving lines right now.
     abandoned: "id IN (SELECT id FROM staged_snapshots
         WHERE touched < clock_timestamp() - make_interval(secs => $1) FOR UPDATE SKIP LOCKED)",
-    give_up: None,
     touch: ", touched = clock_timestamp()",
     size: "pg_database_size(current_database())",
     schema: "(SELECT version FROM schema_version)",

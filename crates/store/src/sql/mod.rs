@@ -125,8 +125,6 @@ pub(crate) struct Words {
     pub(crate) abandoned: &'static str,
     /// Sets when a snapshot was last staged, after another column that is set.
     pub(crate) touch: &'static str,
-    /// Lets snapshot `$1` count as abandoned, if that needs a statement.
-    pub(crate) give_up: Option<&'static str>,
     /// The size of the database in bytes.
     pub(crate) size: &'static str,
     /// The version of its schema.

@@ -267,14 +267,6 @@ async fn move_unavailable<D: Database>(db: &D, snapshot: i64, shard: ShardKey) -
     Ok(all)
 }
 
-/// Leaves a snapshot to be cleaned up, even if the disk is too full to discard it.
-pub(crate) async fn give_up<D: Database>(db: &D, snapshot: SnapshotId) -> Result<(), D> {
-    if let Some(sql) = D::WORDS.give_up {
-        db.execute(sql, &values![snapshot.0]).await?;
-    }
-    Ok(())
-}
-
 pub(crate) async fn abandon<D: Database>(db: &D, snapshot: SnapshotId) -> Result<(), D> {
     db.lock(Lock::Feed).await?;
     match take(db, snapshot).await? {

@@ -39,7 +39,6 @@ impl Database for Connection {
                 UNION ALL SELECT grant_key FROM revocations WHERE grant_key IS NOT NULL)
             GROUP BY grant_key ORDER BY grant_key LIMIT $1",
         abandoned: "id NOT IN (SELECT id FROM staged_here)",
-        give_up: Some("DELETE FROM staged_here WHERE id = $1"),
         touch: "",
         size: "(SELECT page_count * page_size FROM pragma_page_count, pragma_page_size)",
         schema: "(SELECT user_version FROM pragma_user_version)",

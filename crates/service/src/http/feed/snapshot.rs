@@ -295,10 +295,7 @@ impl Drop for SnapshotStaging {
             if let Some(batch) = batch {
                 let _ = batch.await;
             }
-            if let Err(error) = app.sources.store.abandon_snapshot(snapshot).await {
-                warn!(%error, "an unfinished snapshot could not be discarded; it will be cleaned up later");
-            }
-            app.uploads.clean_up();
+            app.uploads.discard(snapshot);
         });
     }
 }

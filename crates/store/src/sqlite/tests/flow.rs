@@ -215,17 +215,3 @@ async fn a_read_without_a_free_connection_is_refused() {
     }
     fixture.store.team().await.unwrap();
 }
-
-#[tokio::test]
-async fn a_snapshot_that_cannot_be_discarded_is_cleaned_up_later() {
-    let fixture = sqlite().await;
-    let snapshot = fixture.begin(shard(0, 1), 1).await;
-    fixture.stage(snapshot, &[line(1, "new", 2)]).await;
-    let outside = fixture.outside();
-    let refuse = "CREATE TRIGGER full BEFORE DELETE ON staged_snapshots BEGIN SELECT RAISE(ABORT, 'full'); END";
-    outside.execute_batch(refuse).unwrap();
-    fixture.store.abandon_snapshot(snapshot).await.unwrap_err();
-    outside.execute_batch("DROP TRIGGER full").unwrap();
-    fixture.clean().await;
-    assert_eq!((fixture.count("staged_snapshots").await, fixture.count("guilds").await), (0, 0));
-}
