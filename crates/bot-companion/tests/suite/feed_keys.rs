@@ -9,7 +9,7 @@ use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
 use crate::harness::binary::{Running, command, config_file};
-use crate::harness::{Bot, Client, TestApp, Wire, eventually, gzip, ndjson, request, snapshot, sqlite_only};
+use crate::harness::{Bot, Client, Disk, TestApp, Wire, eventually, gzip, ndjson, request, snapshot, sqlite_only};
 
 const SHARD: &str = "/bot/shards/1/0/guilds";
 
@@ -112,6 +112,18 @@ async fn guessing_is_limited_and_stops_no_good_key() {
     assert_ne!(with_key(&client, cold.key.expose_secret()).await, 200);
     app.clock.advance(Duration::from_mins(1));
     assert_eq!(with_key(&client, "nonsense").await, 401);
+}
+
+#[tokio::test]
+async fn a_store_that_fails_does_not_make_a_refused_guess_its_own_failure() {
+    let app = TestApp::builder().set("[feed]\nrefused_keys_per_minute = 1").start().await;
+    let (client, disk) = (app.anon(), Disk::under(&app).await);
+    let guess = async || with_key(&client, token::generate(TokenKind::BotKey, secret_bytes).expose_secret()).await;
+    assert_eq!((guess().await, guess().await), (401, 429));
+    let lost = disk.fails().await;
+    app.clock.advance(Duration::from_secs(2));
+    assert_eq!(guess().await, 429, "the list of valid keys is a bit old");
+    disk.recovers(lost).await;
 }
 
 #[tokio::test]

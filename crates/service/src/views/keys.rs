@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use domain::TokenHash;
 use runtime::shared_check::SharedCheck;
 use store::{Result, StoreError, Topic};
@@ -20,8 +21,9 @@ const LIST_AGE: Duration = Duration::from_secs(1);
 pub struct KeysView {
     sources: Sources,
     cache: CacheMap<TokenHash, KeyId>,
-    /// The hashes of all valid keys.
-    list: SharedCheck<Result<Arc<HashSet<TokenHash>>>>,
+    /// Reads the hashes of all valid keys into `known`.
+    list: SharedCheck<Result<()>>,
+    known: Arc<ArcSwapOption<HashSet<TokenHash>>>,
 }
 
 /// The id of a valid key.
@@ -35,6 +37,7 @@ impl KeysView {
             sources: sources.clone(),
             cache: CacheMap::new(CacheName::Keys, sources, CACHED_KEYS, CACHED_KEYS as u64),
             list: SharedCheck::new(LIST_AGE, sources.clock.clone()),
+            known: Arc::default(),
         }
     }
 
@@ -71,10 +74,17 @@ impl KeysView {
     /// for clients that have guessed so often that their keys may not be looked up any more.
     pub async fn was_valid(&self, key: &TokenHash) -> Result<bool> {
         let list = self.list.get(|| {
-            let store = Arc::clone(&self.sources.store);
-            async move { Ok(Arc::new(store.good_keys().await?.into_iter().collect())) }
+            let (store, known) = (Arc::clone(&self.sources.store), Arc::clone(&self.known));
+            async move {
+                known.store(Some(Arc::new(store.good_keys().await?.into_iter().collect())));
+                Ok(())
+            }
         });
-        let crashed = || StoreError::Failed("reading the bots' keys crashed".to_owned());
-        Ok(list.await.ok_or_else(crashed)??.contains(key))
+        let read = list.await.unwrap_or_else(|| Err(StoreError::Failed("reading the bots' keys crashed".to_owned())));
+        match &*self.known.load() {
+            // A slightly old list is better than none.
+            Some(known) => Ok(known.contains(key)),
+            None => read.map(|()| false),
+        }
     }
 }
