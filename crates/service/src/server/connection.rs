@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
-use domain::saturating;
+use domain::{Time, saturating};
 use http::{HeaderValue, Request, Response, Version, header};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
@@ -61,9 +61,8 @@ impl ConnectionServer {
 
     /// Updates the metric for the certificate's expiry; it may have been replaced.
     pub(super) fn note_certificate(&self) {
-        if let Some(expires) = self.tls.as_ref().and_then(|tls| tls.expires()) {
-            self.service.app().sources.metrics.certificate_expiry.set(expires.seconds());
-        }
+        let expires = self.tls.as_ref().and_then(|tls| tls.expires());
+        self.service.app().sources.metrics.certificate_expiry.set(expires.map_or(0, Time::seconds));
     }
 
     /// Serves a connection to its end, or until requests in flight are done once the registry drains.
