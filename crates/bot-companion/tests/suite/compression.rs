@@ -4,7 +4,7 @@ use domain::{Change, Permission};
 use reqwest::Method;
 use sandbox::people::MEMBER;
 
-use crate::harness::{Answer, Client, TestApp, feedback, guild, listed, subscription, team, team_member};
+use crate::harness::{Answer, Client, ORIGIN, TestApp, feedback, guild, listed, subscription, team, team_member};
 
 /// A service whose answers, except the totals, are all over 1 KB, and a session that sees all of them.
 async fn start() -> (TestApp, Client) {
@@ -96,4 +96,18 @@ async fn each_encoding_has_an_etag_of_its_own() {
     let changed = get(&member, "/team", "gzip", &gzip).await;
     assert_eq!((changed.status, changed.data().as_array().unwrap().len()), (200, 1), "it is short now");
     assert_ne!(changed.header("etag"), gzip);
+}
+
+#[tokio::test]
+async fn a_change_shows_in_the_next_compressed_response() {
+    let (app, member) = start().await;
+    let ask = || member.call(Method::GET, "/guilds").header("Accept-Encoding", "gzip").header("Origin", ORIGIN).send();
+    let before = ask().await;
+    app.bot_says([Change::Guild(guild(2, "Renamed", MEMBER))]).await;
+    let after = ask().await;
+    for response in [&before, &after] {
+        assert_eq!(response.header("content-encoding"), "gzip");
+        assert_eq!(response.header("access-control-allow-origin"), ORIGIN);
+    }
+    assert!(!before.decompressed().contains("Renamed") && after.decompressed().contains("Renamed"));
 }

@@ -205,6 +205,7 @@ async fn headers_over_our_bounds_get_431_in_an_envelope_and_those_within_are_ser
     let app = TestApp::start().await;
     let many = |count: usize| (0..count).map(|index| format!("X-{index}: a\r\n")).collect::<String>();
     let long = |length: usize| format!("X-Long: {}\r\n", "a".repeat(length));
+    let together = |count: usize| long(1_000).repeat(count);
     // `Host` is one of the 64.
     let table = [
         (many(63), 200),
@@ -213,6 +214,8 @@ async fn headers_over_our_bounds_get_431_in_an_envelope_and_those_within_are_ser
         (long(16_000), 200),
         (long(17_000), 431),
         (long(60_000), 431),
+        (together(15), 200),
+        (together(20), 431),
     ];
     for path in ["/", "/team", "/nowhere"] {
         for (headers, status) in &table {

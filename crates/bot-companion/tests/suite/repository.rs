@@ -327,7 +327,7 @@ fn the_units_of_systemd_stop_at_a_wrong_configuration_and_the_page_for_operators
         let has = |line: &str| unit.lines().any(|found| found == line);
         assert!(has("RestartPreventExitStatus=78") && has("UMask=0077") && has("NoNewPrivileges=yes"), "{unit}");
         assert!(!unit.contains("ExecStartPre"), "systemd restarts a unit whatever the exit code of that was");
-        // For five minutes after it starts, the service follows a clock that is set, so it starts after that.
+        // If the clock is set after the service has started, the service keeps the old time for five minutes.
         let targets = "network-online.target time-sync.target";
         assert!(has(&format!("Wants={targets}")) && has(&format!("After={targets}")), "{unit}");
         assert!(

@@ -103,6 +103,21 @@ async fn http2_works_for_get_head_and_post() {
 }
 
 #[tokio::test]
+async fn http2_headers_over_the_bounds_are_refused_and_the_connection_goes_on() {
+    let app = TestApp::builder().secure().start().await;
+    let wire = Http2::connect(&app).await;
+    let long = "a".repeat(1_000);
+    // The second is over the parser's bound, too.
+    for count in [20, 70] {
+        let headers = vec![("x-long", long.as_str()); count];
+        let (status, ..) = wire.send(Method::GET, "/team", &headers).await;
+        assert_eq!(status, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "{count}");
+    }
+    let (status, ..) = wire.send(Method::GET, "/team", &[]).await;
+    assert_eq!(status, StatusCode::OK);
+}
+
+#[tokio::test]
 async fn a_page_of_the_sites_own_is_known_over_http2_which_has_no_host() {
     let redirects = "[http]\nallowed_origins = [\"https://dashboard.example\", \"https://localhost\"]\n[idp]\nredirect_uri = \
                      [\"https://dashboard.example/callback\", \"https://localhost/site/dashboard\"]";

@@ -11,7 +11,9 @@ fn what_changes_during_a_backup_is_not_in_it() {
         let mut home = Home::new();
         let (source, restored_to) = (home.full(on), home.store(On::File, "restored.db"));
         let (before, file, mut changed) = (contents(&source), home.file("full.db"), false);
+        let mut missing = u64::MAX;
         let mut watch = |progress: Progress<'_>| {
+            missing = progress.of - progress.rows;
             if progress.table == "guilds" && !changed {
                 let sql = "UPDATE instances SET reported = reported + 1; DELETE FROM guilds; DELETE FROM team";
                 match on {
@@ -22,6 +24,7 @@ fn what_changes_during_a_backup_is_not_in_it() {
             }
         };
         run(back_up(&taking(&source), &home.file("backup"), &mut watch)).unwrap();
+        assert_eq!(missing, 0, "the progress counted what the backup has");
         restored(&options(&home, &restored_to, "backup")).unwrap();
         assert!(contents(&source) != before && contents(&restored_to) == before, "{on:?}");
     }
