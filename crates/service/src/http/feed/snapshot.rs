@@ -11,7 +11,6 @@ use domain::feed::{
 use domain::{Snowflake, Subscription};
 use store::{Committed, SnapshotId, StoreError};
 use tokio::task::JoinHandle;
-use tracing::warn;
 
 use super::bad_lines::BadLines;
 use super::body::Upload;
