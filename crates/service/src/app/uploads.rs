@@ -43,7 +43,7 @@ pub struct Uploads {
     snapshots: PermitsPerKey,
     /// The scopes that each key is sending a snapshot of.
     scopes: Mutex<HashSet<(TokenHash, Scope)>>,
-    /// Snapshots that are still to be discarded. The store has a row for each.
+    /// Snapshots that could not be discarded. The store has a row for each.
     unfinished: Mutex<Vec<SnapshotId>>,
     cleaning: AtomicU8,
     store: Arc<Store>,
@@ -104,8 +104,10 @@ impl Uploads {
     }
 
     /// Discards a snapshot that was not committed. If that fails, on a full disk for example, a later clean-up does it.
-    pub fn discard(self: &Arc<Self>, snapshot: SnapshotId) {
-        self.unfinished.lock().push(snapshot);
+    pub async fn discard(self: &Arc<Self>, snapshot: SnapshotId) {
+        if self.store.abandon_snapshot(snapshot).await.is_err() {
+            self.unfinished.lock().push(snapshot);
+        }
         self.clean_up();
     }
 
@@ -131,7 +133,7 @@ impl Uploads {
 
     /// Cleans up until nothing is left or the process ends, which leaves the rest to the next start.
     async fn clean_up_all(&self) {
-        loop {
+        while !self.background.is_closing() {
             match self.clean_up_some().await {
                 Ok(0) => break,
                 Ok(_) => tokio::task::yield_now().await,
@@ -147,9 +149,6 @@ impl Uploads {
         while let Some(snapshot) = self.last_unfinished() {
             self.store.abandon_snapshot(snapshot).await?;
             self.unfinished.lock().retain(|other| *other != snapshot);
-        }
-        if self.background.is_closing() {
-            return Ok(0);
         }
         self.store.clean_up(CLEAN_UP_BATCH).await
     }

@@ -294,7 +294,7 @@ impl Drop for SnapshotStaging {
             if let Some(batch) = batch {
                 let _ = batch.await;
             }
-            app.uploads.discard(snapshot);
+            app.uploads.discard(snapshot).await;
         });
     }
 }
