@@ -12,20 +12,25 @@ export INSTA_UPDATE ?= no
 CHECK := check-format check-lints test-unit test-sqlite
 TEST := $(CHECK) test-postgres test-secrets
 # Scripts in tests/system that use a debug build of the service.
-SYSTEM := openapi metrics systemd manifests fake-discord conformance sdk-python sdk-js sdk-web sdk-rust histories feed-go examples site
+SYSTEM := metrics systemd manifests fake-discord conformance sdk-python sdk-js sdk-web sdk-rust histories examples site
 # Programs in tests/system/cluster.
-CLUSTER := cluster proxies certificates alerts
-TEST_ALL := test-docs test-licenses test-scripts $(SYSTEM:%=test-%) test-readme $(CLUSTER:%=test-%) test-fuzz test-faults test-instructions
-# Scripts in tests/system that only a release needs.
-RELEASE_SYSTEM := launcher contents web-examples
-RELEASE := test-dist $(RELEASE_SYSTEM:%=test-%) test-versions rolling-upgrade
+CLUSTER := cluster proxies certificates
+TEST_ALL := test-docs test-scripts $(SYSTEM:%=test-%) test-readme $(CLUSTER:%=test-%) test-fuzz test-faults test-instructions
+# What only a release needs, of the same kinds.
+RELEASE_SYSTEM := launcher contents web-examples openapi feed-go
+RELEASE_CLUSTER := alerts
+RELEASE := test-licenses test-dist $(RELEASE_SYSTEM:%=test-%) $(RELEASE_CLUSTER:%=test-%) test-versions rolling-upgrade
+# Modules of the suite that test what is above the store: on SQLite only.
+ABOVE_STORE := browsers command_line compression connections dashboard_docs exit_codes fast_path feed_docs hosts http_protocol init logs \
+	networks openapi repository secure site site_dashboard site_incidents site_look site_reference site_status sockets start_checks tls traces \
+	unread_answers
 
 .PHONY: help run build check test test-all $(TEST) $(TEST_ALL) test-release $(RELEASE) debug-build screenshots fuzz-api cluster-faults rolling-restart failover revocations faults bench bench-quick openapi site-client packages dist needs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
 	@for name in $(SYSTEM) $(RELEASE_SYSTEM); do printf '  make %-17s %s\n' "test-$$name" "$$(sed -n '2s/^# //p' "tests/system/$$name")"; done
-	@for name in $(CLUSTER); do printf '  make %-17s %s\n' "test-$$name" "$$(sed -n '1s/^"""//p' "tests/system/cluster/test_$$name.py")"; done
+	@for name in $(CLUSTER) $(RELEASE_CLUSTER); do printf '  make %-17s %s\n' "test-$$name" "$$(sed -n '1s/^"""//p' "tests/system/cluster/test_$$name.py")"; done
 
 run: needs ## start the service with demo data and a sandbox instead of the provider
 	cargo run -p bot-companion -- dev
@@ -36,7 +41,7 @@ build: needs ## build the release binary
 check: needs ## formatting, lints, unit tests, the suite on SQLite: what you run before a commit
 	@scripts/stages $(CHECK)
 
-test: needs ## make check, then the suite on PostgreSQL, and a check of the logs for secrets; installs PostgreSQL if needed
+test: needs ## make check, then what depends on the store on PostgreSQL, and a check of the logs for secrets; installs PostgreSQL if needed
 	@scripts/stages $(TEST)
 
 test-all: ## all other stages below; installs what they need. Continues after a failure
@@ -59,9 +64,10 @@ test-sqlite: ## the suite on SQLite
 	rm -rf "$(TARGET_DIR)/suite-logs"
 	cargo test --locked --workspace --test suite
 
-test-postgres: ## the suite and the store's own tests on PostgreSQL
+test-postgres: ## what depends on the store, on PostgreSQL: its own tests, and most of the suite
 	@scripts/install-needs postgres
-	scripts/with-postgres bash -euc 'cargo test --locked --workspace --lib; BOT_COMPANION_TEST_STORE=postgres cargo test --locked --workspace --test suite'
+	scripts/with-postgres bash -euc 'cargo test --locked --workspace --lib; \
+		BOT_COMPANION_TEST_STORE=postgres cargo test --locked --workspace --test suite -- $(ABOVE_STORE:%=--skip %::)'
 
 test-secrets: ## check the suite's logs for secrets
 	tests/system/secrets-in-log
@@ -87,7 +93,7 @@ $(SYSTEM:%=test-%) $(RELEASE_SYSTEM:%=test-%): test-%: debug-build
 test-readme: debug-build ## the dashboard code in README.md and docs/dashboard.md, and the example without a framework, in Chromium
 	BOT_COMPANION="$${BOT_COMPANION:-$(TARGET_DIR)/debug/bot-companion}" tests/system/web-examples plain readme
 
-$(CLUSTER:%=test-%): test-%: debug-build
+$(CLUSTER:%=test-%) $(RELEASE_CLUSTER:%=test-%): test-%: debug-build
 	BOT_COMPANION="$${BOT_COMPANION:-$(TARGET_DIR)/debug/bot-companion}" tests/system/cluster/run test_$*
 
 test-fuzz: debug-build ## make fuzz-api with 2,000 requests on a debug build
@@ -157,7 +163,8 @@ packages: ## build all packages into dist/, with checksums, and start each once;
 dist: packages ## make packages, then make test-release
 	@$(MAKE) --no-print-directory test-release
 
-test-release: ## what only a release needs: the packages, the framework examples, each library's oldest and newest release, a rolling restart between two builds; needs root and dist/
+test-release: ## what only a release needs: licences, packages, framework examples, generated clients, alerts, each library's oldest and newest release, a rolling restart between two builds; needs root and dist/
+	@scripts/install-needs tests
 	@scripts/stages --keep-going $(RELEASE)
 
 test-dist: ## test the packages in dist/ in clean environments; needs root and a finished `make packages`
