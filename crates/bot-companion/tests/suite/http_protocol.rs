@@ -81,8 +81,10 @@ async fn a_client_that_waits_to_be_asked_for_its_body_is_asked() {
 #[tokio::test]
 async fn a_body_over_64_kib_is_refused_however_it_comes() {
     let app = TestApp::start().await;
-    let told = answer(&app, request("POST", "/auth", "Content-Length: 65537\r\n")).await;
-    assert_eq!((told.status, told.error().as_str()), (413, "body_too_large"));
+    for (method, path) in [("POST", "/auth"), ("GET", "/team"), ("GET", "/"), ("GET", "/nowhere")] {
+        let told = answer(&app, request(method, path, "Content-Length: 65537\r\n")).await;
+        assert_eq!((told.status, told.error().as_str()), (413, "body_too_large"), "{method} {path}");
+    }
     let mut wire = Wire::open(app.address).await;
     wire.send(request("POST", "/auth", "Transfer-Encoding: chunked\r\n")).await;
     // The service may have answered and closed before the last of them.
@@ -110,6 +112,9 @@ async fn every_form_of_target_gets_an_envelope() {
         ("GET", "/x/../team", 404),
         ("GET", "/Team", 404),
         ("GET", "/team%00", 404),
+        ("POST", "/nowhere", 404),
+        ("DELETE", "/sessions/a/b", 404),
+        ("PUT", "/nowhere", 404),
         ("GET", "/%2e%2e/%2e%2e/etc/passwd", 404),
         ("GET", "/team%", 404),
         ("GET", "/%ff", 404),
