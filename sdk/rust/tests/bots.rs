@@ -188,22 +188,30 @@ fn the_bot_does_not_start_without_configuration(name: &str) {
     assert!(!text.contains("secret"), "{text}");
 }
 
-macro_rules! with_each_library {
-    ($($test:ident)*) => {
-        mod serenity { $(#[test] fn $test() { super::$test("serenity"); })* }
-        mod poise { $(#[test] fn $test() { super::$test("poise"); })* }
-        mod twilight { $(#[test] fn $test() { super::$test("twilight"); })* }
+macro_rules! with_libraries {
+    ($($library:ident)*: $test:ident $($rest:tt)*) => {
+        mod $test {
+            $(#[test] fn $library() { super::$test(stringify!($library)); })*
+        }
+        with_libraries! { $($library)*: $($rest)* }
     };
+    ($($library:ident)*:) => {};
 }
 
-with_each_library! {
+with_libraries! {
+    serenity poise twilight:
     guilds_staff_and_shards_arrive
     changes_are_followed
+    sigterm_sends_what_waits
+    the_bot_does_not_start_without_configuration
+}
+
+// Poise runs on serenity, which does these.
+with_libraries! {
+    serenity twilight:
     a_new_session_is_followed
     members_that_cannot_be_listed_stay
     listings_leave_the_rate_limit_to_the_bot
     a_limited_listing_is_completed
     the_service_may_go_away
-    sigterm_sends_what_waits
-    the_bot_does_not_start_without_configuration
 }

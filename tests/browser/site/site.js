@@ -16,6 +16,11 @@ export const PAGES = { home: HOME, status: STATUS, dashboard: DASHBOARD, docs: D
 export const WIDTHS = [360, 1440];
 export const LANGUAGES = ["en", "de"];
 export const THEMES = ["light", "dark"];
+/**
+ * The theme in which axe-core looks at a page of this width. The other language has the other theme, so that any two of language, width
+ * and theme meet, in half of the runs.
+ */
+export const themeAt = (width, language = "en") => THEMES[(WIDTHS.indexOf(width) + LANGUAGES.indexOf(language)) % THEMES.length];
 
 /** The service with its site. */
 export async function startSite() {
@@ -84,7 +89,7 @@ export async function fitsWindow(page, what) {
 
 /** axe-core's findings, one line per element. The context must have `bypassCSP`. */
 export async function axe(page) {
-  await page.addScriptTag({ path: AXE });
+  if (!(await page.evaluate(() => "axe" in window))) await page.addScriptTag({ path: AXE });
   return page.evaluate(async () => {
     // All rules, including experimental ones, except level AAA and deprecated rules.
     const rules = {};
