@@ -1,5 +1,6 @@
 // The hooks, in strict mode, with React's own renderer and the real service.
 import assert from "node:assert/strict";
+import { createRequire } from "node:module";
 import { after, afterEach, before, describe, test } from "node:test";
 import { Window } from "happy-dom";
 import { type ReactNode, StrictMode, createElement, useEffect, useState } from "react";
@@ -9,6 +10,15 @@ import { renderToString } from "react-dom/server";
 import { type Companion, CompanionError, createCompanion } from "../src/index.js";
 import { CompanionProvider, useCompanion, useFeedback, useGuild, useGuilds, useInvitableGuilds, useLive, useMe, useSession, useSessions, useStats, useStatus, useTeam, useUser } from "../src/react.js";
 import { Browser, Network, ORIGIN, Service, type Tab, leave, needsService, until } from "./support.js";
+
+/** React's scheduler, which comes with react-dom. */
+interface Scheduler {
+  unstable_IdlePriority: number;
+  unstable_scheduleCallback(priority: number, run: () => void): unknown;
+}
+const scheduler = createRequire(import.meta.url)("scheduler") as Scheduler;
+/** Waits until React has done what it does later, such as cleaning up components. It reads `window` then. */
+const reactIsDone = () => new Promise<void>((resolve) => void scheduler.unstable_scheduleCallback(scheduler.unstable_IdlePriority, resolve));
 
 const service = new Service();
 const globals = globalThis as Record<string, unknown>;
@@ -63,6 +73,7 @@ class Page {
 
   async close(): Promise<void> {
     this.#root.unmount();
+    await reactIsDone();
     this.companion.close();
     console.error = this.#error;
     delete globals["document"];
