@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -99,6 +100,11 @@ async def discord_with(guilds: list[Json], **world: Any) -> AsyncIterator[FakeDi
     finally:
         route.BASE, socket.DEFAULT_GATEWAY = originals
         await fake.stop()
+        # They use the loop, which is about to be closed, and the library doesn't stop those of connections that it has given up.
+        for thread in threading.enumerate():
+            if isinstance(thread, discord.gateway.KeepAliveHandler):
+                thread.stop()
+                await asyncio.to_thread(thread.join, DEADLINE)
 
 
 @contextlib.asynccontextmanager
