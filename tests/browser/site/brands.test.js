@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { HARBOUR, Service, stage } from "../harness.js";
 import { BRANDS, settingsOf, variablesOf } from "./brands.js";
-import { DASHBOARD, DOCS, HOME, STATUS, WIDTHS, arriveOnSite, axe, fitsWindow, isSignedIn, openWhole, signIn, themeAt, tooSmall } from "./site.js";
+import { DASHBOARD, DOCS, HOME, STATUS, THEMES, WIDTHS, arriveOnSite, axe, fitsWindow, isSignedIn, openWhole, signIn, tooSmall } from "./site.js";
 
 for (const brand of BRANDS) {
   const settings = settingsOf(brand);
@@ -21,9 +21,10 @@ for (const brand of BRANDS) {
       for (const width of WIDTHS) {
         await page.setViewportSize({ width, height: 800 });
         await fitsWindow(page, `${path} at ${width}`);
-        const colorScheme = themeAt(width);
-        await page.emulateMedia({ colorScheme });
-        found.push(...(await axe(page)).map((line) => `${path} ${width} ${colorScheme}: ${line}`));
+        for (const colorScheme of THEMES) {
+          await page.emulateMedia({ colorScheme });
+          found.push(...(await axe(page)).map((line) => `${path} ${width} ${colorScheme}: ${line}`));
+        }
       }
       await page.setViewportSize({ width: 360, height: 800 });
       found.push(...(await tooSmall(page)).map((line) => `${path}: ${line}`));

@@ -1,6 +1,6 @@
 // Requirements for every page of the site.
 import assert from "node:assert/strict";
-import { DASHBOARD, DOCS, FEED, HOME, LANGUAGES, PAGES, STATUS, WIDTHS, arriveOnSite, axe, fitsWindow, onSite, openAndFollow, openWhole, themeAt, tooSmall } from "./site.js";
+import { LANGUAGES, THEMES, DASHBOARD, DOCS, FEED, HOME, PAGES, STATUS, WIDTHS, arriveOnSite, axe, fitsWindow, onSite, openAndFollow, openWhole, tooSmall } from "./site.js";
 
 /** The maximum transfer size of a page with all its resources except images. */
 const LARGEST = 60_000;
@@ -18,9 +18,10 @@ for (const [name, path] of Object.entries(PAGES)) {
       for (const width of WIDTHS) {
         await page.setViewportSize({ width, height: 800 });
         await fitsWindow(page, `${name} in ${locale} at ${width}`);
-        const colorScheme = themeAt(width, locale);
-        await page.emulateMedia({ colorScheme });
-        found.push(...(await axe(page)).map((line) => `${locale} ${width} ${colorScheme}: ${line}`));
+        for (const colorScheme of THEMES) {
+          await page.emulateMedia({ colorScheme });
+          found.push(...(await axe(page)).map((line) => `${locale} ${width} ${colorScheme}: ${line}`));
+        }
       }
     }
     assert.deepEqual(found, []);

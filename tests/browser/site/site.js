@@ -16,11 +16,6 @@ export const PAGES = { home: HOME, status: STATUS, dashboard: DASHBOARD, docs: D
 export const WIDTHS = [360, 1440];
 export const LANGUAGES = ["en", "de"];
 export const THEMES = ["light", "dark"];
-/**
- * The theme in which axe-core looks at a page of this width. The other language has the other theme, so that any two of language, width
- * and theme meet, in half of the runs.
- */
-export const themeAt = (width, language = "en") => THEMES[(WIDTHS.indexOf(width) + LANGUAGES.indexOf(language)) % THEMES.length];
 
 /** The service with its site. */
 export async function startSite() {
