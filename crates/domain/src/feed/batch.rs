@@ -153,9 +153,11 @@ impl<'a> EventBatch<'a> {
         asks_for_lost.then_some(Question::LostShards)
     }
 
-    pub fn answer_owner(&mut self, owner: Option<Owner>) {
-        let holder = Holder::of(owner.as_ref(), self.sender, self.now);
-        self.holder = Some((holder, owner.map(|owner| owner.instance)));
+    pub fn answer_owner(&mut self, owner: Option<&Owner>) {
+        let holder = Holder::of(owner, self.sender, self.now);
+        // Named only if it overrules the sender.
+        let later = owner.filter(|_| holder == Holder::Later).map(|owner| owner.instance.clone());
+        self.holder = Some((holder, later));
     }
 
     pub fn answer_own_shards(&mut self, own: OwnShards) {
@@ -253,7 +255,7 @@ mod tests {
         while let Some(question) = batch.question() {
             asked.push(question);
             match question {
-                Question::Owner(guild) => batch.answer_owner(owner_of(guild)),
+                Question::Owner(guild) => batch.answer_owner(owner_of(guild).as_ref()),
                 Question::OwnShards => batch.answer_own_shards(own.iter().copied().collect()),
                 // Only the combination of the last two shards has a part that belongs to someone else.
                 Question::Overlapping(ShardKey { count: 2, .. }) => {

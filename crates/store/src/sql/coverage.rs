@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use domain::Snowflake;
 use domain::feed::{Commits, CommittedShard, Life, Owner, ShardKey, UNCOVERED, common_divisor};
 
-use super::{Database, Read, Result, Row, ToValue, instances, values};
+use super::{Database, Read, Result, Row, Value, instances, values};
 
 /// The shard counts under which snapshots were committed: one, except during a resharding, and 0 for the guilds that no
 /// snapshot covers. One step per count, because a DISTINCT would go through every shard.
-const COUNTS: &str = "WITH RECURSIVE counts (count) AS (
+const COUNTS: &str = "WITH RECURSIVE counts (count) AS MATERIALIZED (
         VALUES (CAST(0 AS BIGINT))
         UNION ALL
         SELECT (SELECT min(shard_count) FROM feed_shards WHERE shard_count > count) FROM counts WHERE count IS NOT NULL)";
@@ -17,6 +17,9 @@ const COUNTS: &str = "WITH RECURSIVE counts (count) AS (
 /// The columns of a committed shard with what is known about its owner.
 const COMMITTED: &str = "cover.shard_count, cover.shard_id, cover.snapshot, cover.committed, cover.key, cover.instance,
         owner.first_seen, owner.started_at, owner.last_used, beats.reported";
+
+/// Finds one shard.
+const SHARD: &str = "cover.shard_count = $1 AND cover.shard_id = $2";
 
 /// Joins what is known about the owner.
 const OWNER: &str = "LEFT JOIN feed_instances AS owner ON owner.key = cover.key AND owner.instance = cover.instance
@@ -31,58 +34,63 @@ pub(crate) fn select_covered<D: Database>(columns: &str, guilds: &str) -> String
 /// wait for the feed's lock.
 pub(crate) struct Coverage {
     covers: HashMap<Snowflake, Cover>,
+    /// Who sent the snapshots that were asked about.
+    owners: HashMap<i64, Owner>,
     /// The snapshots being staged that carry stored data over.
     carrying: Vec<(i64, ShardKey)>,
-    /// How many members each of the stored guilds has; only for work that changes them. Read together with everything else,
-    /// because asking for each guild as it changes takes a quarter longer.
+    /// How many members each of the stored guilds has. Read together with everything else, because asking for each guild as it
+    /// changes takes a quarter longer.
     members: HashMap<Snowflake, i64>,
 }
 
 /// The snapshot that covers a guild, with its row of `feed_shards`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cover {
     /// The row's key: count and ID.
     pub(crate) shard: (i64, i64),
     pub(crate) snapshot: i64,
-    /// Who sent it.
-    pub(crate) owner: Option<Owner>,
+}
+
+/// A guild with the snapshot that covers it.
+pub(crate) struct Covered {
+    pub(crate) guild: Snowflake,
+    pub(crate) cover: Cover,
+    /// How many members it has, if the snapshot has the guild.
+    pub(crate) members: Option<i64>,
+}
+
+/// See [`Database::covered`].
+pub(super) async fn covered<D: Database>(db: &D, guilds: &[Snowflake]) -> Result<Vec<Covered>, D> {
+    let columns = "asked.guild, cover.shard_count, cover.shard_id, cover.snapshot, stored.members";
+    let sql = format!(
+        "{} LEFT JOIN guilds AS stored ON stored.snapshot = cover.snapshot AND stored.id = asked.guild",
+        select_covered::<D>(columns, "$1")
+    );
+    let read = |row: &Row| {
+        let cover = Cover { shard: (row.get(1)?, row.get(2)?), snapshot: row.get(3)? };
+        Ok(Covered { guild: row.get(0)?, cover, members: row.get(4)? })
+    };
+    Ok(db.query(&sql, &values![guilds]).await?.iter().map(read).collect::<Read<_>>()?)
 }
 
 impl Coverage {
     /// What covers these guilds.
     pub(crate) async fn of<D: Database>(db: &D, guilds: &[Snowflake]) -> Result<Self, D> {
-        Self::load(db, guilds, "NULL", "").await
+        let mut coverage =
+            Self { covers: HashMap::new(), owners: HashMap::new(), carrying: Vec::new(), members: HashMap::new() };
+        if !guilds.is_empty() {
+            for Covered { guild, cover, members } in db.covered(guilds).await? {
+                coverage.covers.insert(guild, cover);
+                coverage.members.extend(members.map(|members| (guild, members)));
+            }
+        }
+        Ok(coverage)
     }
 
     /// The same, for work that changes guilds.
     pub(crate) async fn for_changes<D: Database>(db: &D, guilds: &[Snowflake]) -> Result<Self, D> {
-        let stored = "LEFT JOIN guilds AS stored ON stored.snapshot = cover.snapshot AND stored.id = asked.guild";
-        let coverage = Self::load(db, guilds, "stored.members", stored).await?;
-        if guilds.is_empty() {
-            return Ok(coverage);
-        }
-        let sql = "SELECT id, shard_count, shard_id FROM staged_snapshots WHERE basis IS NOT NULL";
-        let read = |row: &Row| Ok((row.get(0)?, ShardKey { count: row.get(1)?, id: row.get(2)? }));
-        let carrying = db.query(sql, &[]).await?.iter().map(read).collect::<Read<_>>()?;
+        let (coverage, carrying) = futures_util::try_join!(Self::of(db, guilds), carrying(db, guilds))?;
         Ok(Self { carrying, ..coverage })
-    }
-
-    /// Reads how many members each guild has from this column, which `join` finds.
-    async fn load<D: Database>(db: &D, guilds: &[Snowflake], members: &str, join: &str) -> Result<Self, D> {
-        let mut coverage = Self { covers: HashMap::new(), carrying: Vec::new(), members: HashMap::new() };
-        if !guilds.is_empty() {
-            let columns = format!("{COMMITTED}, asked.guild, CAST({members} AS BIGINT)");
-            let sql = format!("{} {OWNER} {join}", select_covered::<D>(&columns, "$1"));
-            for row in db.query(&sql, &values![guilds]).await? {
-                let (snapshot, guild) = (row.get(2)?, row.get(10)?);
-                let owner = if snapshot == UNCOVERED { None } else { Some(read_owner(&row)?) };
-                coverage.covers.insert(guild, Cover { shard: (row.get(0)?, row.get(1)?), snapshot, owner });
-                if let Some(known) = row.get(11)? {
-                    coverage.members.insert(guild, known);
-                }
-            }
-        }
-        Ok(coverage)
     }
 
     /// Records the new number of members of one of the guilds, if it exists, and returns the old one.
@@ -101,7 +109,17 @@ impl Coverage {
 
     /// The snapshot that covers one of the guilds; that of the uncovered guilds if none does.
     pub(super) fn cover(&self, guild: Snowflake) -> Cover {
-        self.covers.get(&guild).cloned().unwrap_or(Cover { shard: (0, 0), snapshot: UNCOVERED, owner: None })
+        self.covers.get(&guild).copied().unwrap_or(Cover { shard: (0, 0), snapshot: UNCOVERED })
+    }
+
+    /// Who sent that snapshot. Each is looked up once: a batch is about few shards.
+    pub(super) async fn owner<D: Database>(&mut self, db: &D, guild: Snowflake) -> Result<Option<&Owner>, D> {
+        let Cover { shard: (count, id), snapshot } = self.cover(guild);
+        if snapshot != UNCOVERED && !self.owners.contains_key(&snapshot) {
+            let found = committed(db, SHARD, &values![count, id]).await?;
+            self.owners.extend(found.into_iter().map(|committed| (committed.snapshot, committed.owner)));
+        }
+        Ok(self.owners.get(&snapshot))
     }
 
     /// Some of the guilds by the snapshots that cover them.
@@ -112,6 +130,16 @@ impl Coverage {
         }
         by_snapshot
     }
+}
+
+/// The snapshots being staged that carry stored data over, if there are guilds that this could matter to.
+async fn carrying<D: Database>(db: &D, guilds: &[Snowflake]) -> Result<Vec<(i64, ShardKey)>, D> {
+    if guilds.is_empty() {
+        return Ok(Vec::new());
+    }
+    let sql = "SELECT id, shard_count, shard_id FROM staged_snapshots WHERE basis IS NOT NULL";
+    let read = |row: &Row| Ok((row.get(0)?, ShardKey { count: row.get(1)?, id: row.get(2)? }));
+    Ok(db.query(sql, &[]).await?.iter().map(read).collect::<Read<_>>()?)
 }
 
 fn read_owner(row: &Row) -> Read<Owner> {
@@ -126,27 +154,26 @@ fn read_owner(row: &Row) -> Read<Owner> {
 
 /// Every snapshot that covers some guild of this shard, possibly one of the same shard.
 pub(crate) async fn overlapping<D: Database>(db: &D, shard: ShardKey) -> Result<Vec<CommittedShard>, D> {
-    let key = [shard.count, shard.id];
-    let own = committed(db, "cover.shard_count = $1 AND cover.shard_id = $2", &key);
+    let key = values![shard.count, shard.id];
+    let own = committed(db, SHARD, &key);
     let (mut found, counts) = futures_util::try_join!(own, counts(db))?;
     // None without a resharding.
     for count in counts.into_iter().filter(|count| *count != shard.count) {
         let common = common_divisor(count, shard.count);
         let condition = "cover.shard_count = $1 AND cover.shard_id % $2 = $3";
-        found.extend(committed(db, condition, &[count, common, shard.id % common]).await?);
+        found.extend(committed(db, condition, &values![count, common, shard.id % common]).await?);
     }
     Ok(found)
 }
 
 /// The committed shards that meet a condition on these numbers.
-async fn committed<D: Database>(db: &D, condition: &str, numbers: &[u32]) -> Result<Vec<CommittedShard>, D> {
+async fn committed<D: Database>(db: &D, condition: &str, numbers: &[Value<'_>]) -> Result<Vec<CommittedShard>, D> {
     let sql = format!("SELECT {COMMITTED} FROM feed_shards AS cover {OWNER} WHERE {condition}");
     let read = |row: &Row| {
         let shard = ShardKey { count: row.get(0)?, id: row.get(1)? };
         Ok(CommittedShard { shard, snapshot: row.get(2)?, committed: row.get(3)?, owner: read_owner(row)? })
     };
-    let numbers: Vec<_> = numbers.iter().map(ToValue::value).collect();
-    Ok(db.query(&sql, &numbers).await?.iter().map(read).collect::<Read<_>>()?)
+    Ok(db.query(&sql, numbers).await?.iter().map(read).collect::<Read<_>>()?)
 }
 
 async fn counts<D: Database>(db: &D) -> Result<Vec<u32>, D> {

@@ -22,7 +22,7 @@ pub(crate) async fn feed<D: Database>(
     let mut coverage = Coverage::for_changes(db, &batch.guilds()).await?;
     while let Some(question) = batch.question() {
         match question {
-            Question::Owner(guild) => batch.answer_owner(coverage.cover(guild).owner),
+            Question::Owner(guild) => batch.answer_owner(coverage.owner(db, guild).await?),
             Question::OwnShards => batch.answer_own_shards(instances::own_shards(db, instance).await?),
             Question::Overlapping(shard) => {
                 batch.answer_overlapping(shard, &coverage::overlapping(db, shard).await?);

@@ -39,6 +39,7 @@ use domain::{Guild, Snowflake};
 
 use crate::Topic;
 
+pub(crate) use self::coverage::{Cover, Covered};
 pub(crate) use self::lock::Lock;
 pub(crate) use self::row::{FromCell, Row, Unreadable, readable, without_unreadable};
 pub(crate) use self::value::{ToValue, Value, values};
@@ -52,7 +53,7 @@ pub(crate) type Result<T, D> = std::result::Result<T, <D as Database>::Error>;
 
 /// What the shared work needs from a database. A statement's parameters are `$1`, `$2` and so on; each is prepared once per
 /// connection. SQLite's futures are ready at once.
-pub(crate) trait Database {
+pub(crate) trait Database: Sized {
     type Error: From<Unreadable>;
     const WORDS: Words;
 
@@ -67,6 +68,11 @@ pub(crate) trait Database {
 
     /// Takes a lock if it is free.
     async fn try_lock(&self, lock: Lock) -> Result<bool, Self>;
+
+    /// Which snapshots cover these guilds. One query, or on SQLite, where it would need temporary tables, a look-up each.
+    async fn covered(&self, guilds: &[Snowflake]) -> Result<Vec<Covered>, Self> {
+        coverage::covered(self, guilds).await
+    }
 
     /// Adds guilds with these IDs to a snapshot that is being staged. Returns what it already had of them, which they replace.
     async fn stage_guilds(&self, snapshot: i64, guilds: &[&Guild], ids: &[Snowflake]) -> Result<GuildTotals, Self>;

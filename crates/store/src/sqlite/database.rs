@@ -6,10 +6,10 @@ use futures_util::FutureExt;
 use rusqlite::types::{ToSqlOutput, Type, ValueRef};
 use rusqlite::{CachedStatement, Connection, ToSql};
 
-use super::{staging, subscriptions};
+use super::{coverage, staging, subscriptions};
 use crate::backup::value::CellValue;
 use crate::columns::json;
-use crate::sql::{Around, Database, Lock, Row, Unreadable, Value, Words};
+use crate::sql::{Around, Covered, Database, Lock, Row, Unreadable, Value, Words};
 
 impl Database for Connection {
     type Error = rusqlite::Error;
@@ -64,6 +64,10 @@ impl Database for Connection {
 
     async fn try_lock(&self, _lock: Lock) -> rusqlite::Result<bool> {
         Ok(true)
+    }
+
+    async fn covered(&self, guilds: &[Snowflake]) -> rusqlite::Result<Vec<Covered>> {
+        coverage::covered(self, guilds)
     }
 
     async fn stage_guilds(&self, snapshot: i64, guilds: &[&Guild], _: &[Snowflake]) -> rusqlite::Result<GuildTotals> {

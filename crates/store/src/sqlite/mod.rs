@@ -1,6 +1,7 @@
 //! The embedded store: one `SQLite` file. One thread writes and commits in groups, and a few connections read at the same time.
 
 pub(super) mod backup;
+mod coverage;
 mod database;
 mod errors;
 mod file;
