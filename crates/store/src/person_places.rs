@@ -140,7 +140,7 @@ impl PersonPlace {
             IdForm::InJson => format!("\"{id}\"{to_json} ->> 'id'"),
             _ => format!("\"{id}\""),
         };
-        format!("{column} = ${parameter}")
+        format!("{column} = ?{parameter}")
     }
 
     /// The statement that forgets a user in one place, and its parameters; `None` if there is nothing to do, or something else
@@ -158,7 +158,7 @@ impl PersonPlace {
                         Cleared::Null => "NULL".to_owned(),
                         Cleared::Hash => {
                             values.push(CellValue::Text(UserHash::of(user).in_audit()));
-                            format!("${}", values.len())
+                            format!("?{}", values.len())
                         }
                     };
                     format!("\"{column}\" = {value}")

@@ -65,7 +65,7 @@ pub(crate) async fn finish<D: Database>(db: &D, end: &RestoreEnd) -> Result<(), 
     if let Some(now) = end.end_sessions {
         db.execute("DELETE FROM sessions", &[]).await?;
         let sql = "INSERT INTO revocations (user_id, grant_sealed, due, tries, sending_until)
-            SELECT id, grant_sealed, $1, 0, NULL FROM users WHERE grant_sealed IS NOT NULL
+            SELECT id, grant_sealed, ?1, 0, NULL FROM users WHERE grant_sealed IS NOT NULL
             ON CONFLICT (user_id) DO NOTHING";
         db.execute(sql, &values![now]).await?;
         db.execute("DELETE FROM users", &[]).await?;

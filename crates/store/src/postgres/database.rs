@@ -6,8 +6,8 @@ use bytes::BytesMut;
 use deadpool_postgres::{ClientWrapper, StatementCache, Transaction};
 use domain::feed::GuildTotals;
 use domain::{Guild, Snowflake};
-use tokio_postgres::Client;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::{Client, Statement};
 
 use super::errors::{Sql, SqlError};
 use super::{bulk_insert, locks, subscriptions};
@@ -40,10 +40,10 @@ const WORDS: Words = Words {
                 THEN substring(sealed FROM 2 FOR get_byte(sealed, 0)) ELSE '' END AS key, count(*)
         FROM (SELECT grant_sealed AS sealed FROM users WHERE grant_sealed IS NOT NULL
             UNION ALL SELECT grant_sealed FROM revocations WHERE grant_sealed IS NOT NULL) AS grants
-        GROUP BY key ORDER BY key LIMIT $1",
+        GROUP BY key ORDER BY key LIMIT ?1",
     // A locked one is receiving lines right now.
     abandoned: "id IN (SELECT id FROM staged_snapshots
-        WHERE touched < clock_timestamp() - make_interval(secs => $1) FOR UPDATE SKIP LOCKED)",
+        WHERE touched < clock_timestamp() - make_interval(secs => ?1) FOR UPDATE SKIP LOCKED)",
     touch: ", touched = clock_timestamp()",
     size: "pg_database_size(current_database())",
     schema: "(SELECT version FROM schema_version)",
@@ -67,33 +67,40 @@ impl<'a> From<&'a Transaction<'_>> for Connection<'a> {
     }
 }
 
+impl Connection<'_> {
+    /// The prepared statement. PostgreSQL's own name for `?1` is `$1`.
+    async fn prepare(&self, sql: &str) -> Result<Statement, tokio_postgres::Error> {
+        self.statements.prepare(self.client, &sql.replace('?', "$")).await
+    }
+}
+
 impl Database for Connection<'_> {
     type Error = SqlError;
 
     const WORDS: Words = WORDS;
 
     async fn execute(&self, sql: &str, values: &[Value<'_>]) -> Sql<usize> {
-        let statement = self.statements.prepare(self.client, sql).await?;
+        let statement = self.prepare(sql).await?;
         let changed = self.client.execute(&statement, &references(values)).await?;
         // No statement changes more rows than fit.
         Ok(usize::try_from(changed).unwrap_or(usize::MAX))
     }
 
     async fn query(&self, sql: &str, values: &[Value<'_>]) -> Sql<Vec<Row>> {
-        let statement = self.statements.prepare(self.client, sql).await?;
+        let statement = self.prepare(sql).await?;
         let rows = self.client.query(&statement, &references(values)).await?;
         Ok(rows.iter().map(|row| cells(row).map(Row)).collect::<Result<_, _>>()?)
     }
 
     async fn lock(&self, lock: Lock) -> Sql<()> {
         let (class, key) = locks::key(lock);
-        let sql = "SELECT pg_advisory_xact_lock($1::bigint::int, $2::bigint::int)";
+        let sql = "SELECT pg_advisory_xact_lock(?1::bigint::int, ?2::bigint::int)";
         self.execute(sql, &values![class, key]).await.map(drop)
     }
 
     async fn try_lock(&self, lock: Lock) -> Sql<bool> {
         let (class, key) = locks::key(lock);
-        let sql = "SELECT pg_try_advisory_xact_lock($1::bigint::int, $2::bigint::int)";
+        let sql = "SELECT pg_try_advisory_xact_lock(?1::bigint::int, ?2::bigint::int)";
         Ok(self.query_one(sql, &values![class, key]).await?.get(0)?)
     }
 
@@ -107,7 +114,7 @@ impl Database for Connection<'_> {
             return Ok(());
         }
         let sql = "INSERT INTO guild_staff (snapshot, guild, \"user\", roles)
-            SELECT $1, $2, CAST(value ->> 0 AS BIGINT), value ->> 1 FROM json_array_elements(CAST($3 AS TEXT)::json)";
+            SELECT ?1, ?2, CAST(value ->> 0 AS BIGINT), value ->> 1 FROM json_array_elements(CAST(?3 AS TEXT)::json)";
         self.execute(sql, &values![snapshot, guild.id, json(&staff)]).await.map(drop)
     }
 

@@ -9,7 +9,7 @@ use crate::{Account, SealedGrant, StoredList, Topic};
 
 pub(crate) async fn account<D: Database>(db: &D, user: Snowflake) -> Result<Option<Account>, D> {
     let sql = "SELECT grant_sealed, grant_version, list, list_fetched, list_version, username, name, avatar
-        FROM users WHERE id = $1";
+        FROM users WHERE id = ?1";
     let Some(row) = db.query_first(sql, &values![user]).await? else { return Ok(None) };
     let list = match (row.get::<Option<String>>(2)?, row.get(3)?) {
         (Some(text), Some(fetched)) => Some(StoredList { fetched, guilds: listed(&text) }),
@@ -29,14 +29,14 @@ pub(crate) async fn save_profile<D: Database>(db: &D, user: &User) -> Result<(),
     let version = new_version(db).await?;
     let sql = format!(
         "INSERT INTO users (id, username, name, avatar, grant_version, list_version)
-        VALUES ($1, $2, $3, $4, {version}, {version})
-        ON CONFLICT (id) DO UPDATE SET username = $2, name = $3, avatar = $4"
+        VALUES (?1, ?2, ?3, ?4, {version}, {version})
+        ON CONFLICT (id) DO UPDATE SET username = ?2, name = ?3, avatar = ?4"
     );
     db.execute(&sql, &values![user.id, user.username, user.name, user.avatar]).await.map(drop)
 }
 
 pub(crate) async fn has_grant<D: Database>(db: &D, user: Snowflake) -> Result<bool, D> {
-    let sql = "SELECT 1 FROM users WHERE id = $1 AND grant_sealed IS NOT NULL";
+    let sql = "SELECT 1 FROM users WHERE id = ?1 AND grant_sealed IS NOT NULL";
     Ok(db.query_first(sql, &values![user]).await?.is_some())
 }
 
@@ -44,8 +44,8 @@ pub(crate) async fn has_grant<D: Database>(db: &D, user: Snowflake) -> Result<bo
 pub(crate) async fn save_grant<D: Database>(db: &D, user: Snowflake, grant: &SealedGrant) -> Result<(), D> {
     let version = new_version(db).await?;
     let sql = format!(
-        "UPDATE users SET grant_sealed = $2, grant_version = {version}, signing_in = 0, refresh_until = NULL
-        WHERE id = $1"
+        "UPDATE users SET grant_sealed = ?2, grant_version = {version}, signing_in = 0, refresh_until = NULL
+        WHERE id = ?1"
     );
     db.execute(&sql, &values![user, grant.0]).await.map(drop)
 }
@@ -63,7 +63,7 @@ pub(crate) async fn lease_grant<D: Database>(
     until: Time,
 ) -> Result<Lease, D> {
     for _ in 0..LEASE_TRIES {
-        let sql = "SELECT grant_version, refresh_until FROM users WHERE id = $1";
+        let sql = "SELECT grant_version, refresh_until FROM users WHERE id = ?1";
         let stored = match db.query_first(sql, &values![user]).await? {
             Some(row) => Some(StoredLease { grant_version: row.get(0)?, until: row.get(1)? }),
             None => None,
@@ -73,8 +73,8 @@ pub(crate) async fn lease_grant<D: Database>(
             return Ok(lease);
         };
         // If two replicas read the same row, the second one changes nothing, and reads again.
-        let sql = "UPDATE users SET refresh_until = $4
-            WHERE id = $1 AND grant_version = $2 AND refresh_until IS NOT DISTINCT FROM $3";
+        let sql = "UPDATE users SET refresh_until = ?4
+            WHERE id = ?1 AND grant_version = ?2 AND refresh_until IS NOT DISTINCT FROM ?3";
         if db.execute(sql, &values![user, grant_version, known, until]).await? > 0 {
             return Ok(lease);
         }
@@ -92,8 +92,8 @@ pub(crate) async fn replace_grant<D: Database>(
 ) -> Result<Option<u64>, D> {
     let version = new_version(db).await?;
     let sql = format!(
-        "UPDATE users SET grant_sealed = $3, grant_version = {version}, refresh_until = NULL
-        WHERE id = $1 AND grant_version = $2 RETURNING grant_version"
+        "UPDATE users SET grant_sealed = ?3, grant_version = {version}, refresh_until = NULL
+        WHERE id = ?1 AND grant_version = ?2 RETURNING grant_version"
     );
     let replaced = db.query_first(&sql, &values![user, grant_version, grant.0]).await?;
     Ok(replaced.map(|row| row.get(0)).transpose()?)
@@ -108,7 +108,7 @@ pub(crate) async fn save_list<D: Database>(
 ) -> Result<bool, D> {
     let version = new_version(db).await?;
     let sql = format!(
-        "UPDATE users SET list = $3, list_fetched = $4, list_version = {version} WHERE id = $1 AND list_version = $2"
+        "UPDATE users SET list = ?3, list_fetched = ?4, list_version = {version} WHERE id = ?1 AND list_version = ?2"
     );
     let saved = db.execute(&sql, &values![user, list_version, json(&list.guilds), list.fetched]).await? > 0;
     if saved {
@@ -119,18 +119,18 @@ pub(crate) async fn save_list<D: Database>(
 
 /// Removes a guild from the user's list. The version changes even if there is no list yet, because one may be on its way.
 pub(crate) async fn forget_guild<D: Database>(db: &D, user: Snowflake, guild: Snowflake) -> Result<(), D> {
-    let sql = format!("SELECT list FROM users WHERE id = $1{}", D::WORDS.for_update);
+    let sql = format!("SELECT list FROM users WHERE id = ?1{}", D::WORDS.for_update);
     let Some(row) = db.query_first(&sql, &values![user]).await? else { return Ok(()) };
     let list = row.get::<Option<String>>(0)?.map(|text| list_without(&text, guild));
     let version = new_version(db).await?;
-    let sql = format!("UPDATE users SET list = $2, list_version = {version} WHERE id = $1");
+    let sql = format!("UPDATE users SET list = ?2, list_version = {version} WHERE id = ?1");
     db.execute(&sql, &values![user, list]).await.map(drop)
 }
 
 /// Drops the user's row if nothing needs it any more.
 pub(crate) async fn drop_if_unused<D: Database>(db: &D, user: Snowflake, now: Time) -> Result<(), D> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM sessions WHERE user_id = $1), signing_in IS NOT NULL
-        FROM users WHERE id = $1";
+    let sql = "SELECT EXISTS (SELECT 1 FROM sessions WHERE user_id = ?1), signing_in IS NOT NULL
+        FROM users WHERE id = ?1";
     match db.query_first(sql, &values![user]).await? {
         Some(row) if is_account_unused(row.get(0)?, row.get(1)?) => drop_and_revoke(db, user, now).await,
         Some(_) | None => Ok(()),
@@ -147,7 +147,7 @@ pub(crate) async fn drop_and_revoke<D: Database>(db: &D, user: Snowflake, now: T
 
 /// Drops the user's row, which no session may refer to any more, and returns its grant.
 pub(crate) async fn drop_row<D: Database>(db: &D, user: Snowflake) -> Result<Option<SealedGrant>, D> {
-    let row = db.query_first("DELETE FROM users WHERE id = $1 RETURNING grant_sealed", &values![user]).await?;
+    let row = db.query_first("DELETE FROM users WHERE id = ?1 RETURNING grant_sealed", &values![user]).await?;
     let grant: Option<Option<Vec<u8>>> = row.map(|row| row.get(0)).transpose()?;
     Ok(grant.flatten().map(SealedGrant))
 }

@@ -10,7 +10,7 @@ use super::{ChangedTopics, Database, Lock, Result, Value, readable, values};
 use crate::Topic;
 
 /// Ends an announcement that is not over.
-const END: &str = "UPDATE announcements SET ended = $2 WHERE id = $1 AND ended IS NULL AND (ends IS NULL OR ends > $2)";
+const END: &str = "UPDATE announcements SET ended = ?2 WHERE id = ?1 AND ended IS NULL AND (ends IS NULL OR ends > ?2)";
 
 pub(crate) async fn announcements<D: Database>(db: &D) -> Result<Vec<Announcement>, D> {
     let sql = "SELECT id, title, text, posted, ended, begins, ends, rescheduled FROM announcements ORDER BY id DESC";
@@ -47,10 +47,10 @@ pub(crate) async fn announce<D: Database>(
 ) -> Result<u64, D> {
     db.lock(Lock::History).await?;
     let sql = "INSERT INTO announcements (id, title, text, posted, ended, begins, ends)
-        SELECT coalesce(max(id), 0) + 1, $1, $2, $3, NULL, $4, $5 FROM announcements RETURNING id";
+        SELECT coalesce(max(id), 0) + 1, ?1, ?2, ?3, NULL, ?4, ?5 FROM announcements RETURNING id";
     let (begins, ends) = (notice.window.map(|window| window.begins), notice.window.map(|window| window.ends));
     let row = db.query_one(sql, &values![notice.title, notice.text, now, begins, ends]).await?;
-    let sql = "DELETE FROM announcements WHERE id <= (SELECT id FROM announcements ORDER BY id DESC LIMIT 1 OFFSET $1)";
+    let sql = "DELETE FROM announcements WHERE id <= (SELECT id FROM announcements ORDER BY id DESC LIMIT 1 OFFSET ?1)";
     change(db, topics, sql, &values![MOST_ANNOUNCEMENTS]).await?;
     Ok(row.get(0)?)
 }
@@ -67,20 +67,20 @@ pub(crate) async fn update<D: Database>(
         UpdateSubject::Incident(id) => (None, Some(id), "incidents"),
     };
     let id = announcement.or(incident);
-    let subject = db.query_first(&format!("SELECT ended FROM {table} WHERE id = $1"), &values![id]).await?;
+    let subject = db.query_first(&format!("SELECT ended FROM {table} WHERE id = ?1"), &values![id]).await?;
     let Some(row) = subject else { return Ok(UpdateOutcome::NoSubject) };
     let ended: Option<Time> = row.get(0)?;
     let is_resolved = update.phase == UpdatePhase::Resolved;
     if is_resolved && ended.is_none() && incident.is_some() {
         return Ok(UpdateOutcome::NotOver);
     }
-    let sql = "SELECT count(*) FROM history_updates WHERE announcement = $1 OR incident = $2";
+    let sql = "SELECT count(*) FROM history_updates WHERE announcement = ?1 OR incident = ?2";
     let known: u64 = db.query_one(sql, &values![announcement, incident]).await?.get(0)?;
     if known >= MOST_UPDATES.into() {
         return Ok(UpdateOutcome::TooMany);
     }
     let sql = "INSERT INTO history_updates (id, announcement, incident, phase, text, posted)
-        SELECT coalesce(max(id), 0) + 1, $1, $2, $3, $4, $5 FROM history_updates";
+        SELECT coalesce(max(id), 0) + 1, ?1, ?2, ?3, ?4, ?5 FROM history_updates";
     db.execute(sql, &values![announcement, incident, update.phase, update.text, now]).await?;
     if is_resolved && announcement.is_some() {
         db.execute(END, &values![id, now]).await?;
@@ -101,13 +101,13 @@ pub(crate) async fn reschedule<D: Database>(
     window: MaintenanceWindow,
     now: Time,
 ) -> Result<bool, D> {
-    let sql = "UPDATE announcements SET begins = $2, ends = $3, rescheduled = $4
-        WHERE id = $1 AND ended IS NULL AND begins IS NOT NULL";
+    let sql = "UPDATE announcements SET begins = ?2, ends = ?3, rescheduled = ?4
+        WHERE id = ?1 AND ended IS NULL AND begins IS NOT NULL";
     change(db, topics, sql, &values![id, window.begins, window.ends, now]).await
 }
 
 pub(crate) async fn remove<D: Database>(db: &D, topics: &mut ChangedTopics, id: u64) -> Result<bool, D> {
-    change(db, topics, "DELETE FROM announcements WHERE id = $1", &values![id]).await
+    change(db, topics, "DELETE FROM announcements WHERE id = ?1", &values![id]).await
 }
 
 /// Returns whether it changed anything.

@@ -9,7 +9,7 @@ use crate::upkeep::{AuditBounds, AuditFilter};
 /// Adds rows and, given bounds, deletes those that are too old or too many.
 pub(crate) async fn write<D: Database>(db: &D, entries: &[AuditEntry], bounds: Option<AuditBounds>) -> Result<(), D> {
     let sql = "INSERT INTO audit (at, kind, person, key, address, request, detail, count)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     for AuditEntry { at, kind, person, key, network, request, detail, count } in entries {
         // They may have been forgotten while the row waited to be written.
         let person = match person.as_deref().and_then(|id| id.parse().ok()) {
@@ -26,7 +26,7 @@ pub(crate) async fn write<D: Database>(db: &D, entries: &[AuditEntry], bounds: O
 
 async fn trim<D: Database>(db: &D, bounds: AuditBounds) -> Result<(), D> {
     if clock::ahead_by(db, bounds.now).await?.is_none() {
-        db.execute("DELETE FROM audit WHERE at < $1", &values![bounds.before]).await?;
+        db.execute("DELETE FROM audit WHERE at < ?1", &values![bounds.before]).await?;
     }
     let mut counts = Vec::new();
     for row in db.query("SELECT kind, count(*) FROM audit GROUP BY kind", &[]).await? {
@@ -34,7 +34,7 @@ async fn trim<D: Database>(db: &D, bounds: AuditBounds) -> Result<(), D> {
         let Ok(kind) = row.get::<String>(0)?.parse() else { continue };
         counts.push((kind, row.get(1)?));
     }
-    let sql = "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE kind = $1 ORDER BY id LIMIT $2)";
+    let sql = "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE kind = ?1 ORDER BY id LIMIT ?2)";
     for (kind, surplus) in audit::surplus(&counts, bounds.rows) {
         db.execute(sql, &values![kind.name(), surplus]).await?;
     }
@@ -44,11 +44,11 @@ async fn trim<D: Database>(db: &D, bounds: AuditBounds) -> Result<(), D> {
 /// The latest matching rows, oldest first.
 pub(crate) async fn read<D: Database>(db: &D, filter: &AuditFilter) -> Result<Vec<AuditEntry>, D> {
     let persons =
-        filter.persons.as_ref().map_or_else(String::new, |_| format!("AND person {}", D::WORDS.among.put("$4")));
+        filter.persons.as_ref().map_or_else(String::new, |_| format!("AND person {}", D::WORDS.among.put("?4")));
     let sql = format!(
         "SELECT at, kind, person, key, address, request, detail, count FROM audit
-        WHERE at >= $1 {persons} AND (CAST($2 AS TEXT) IS NULL OR kind = $2)
-        ORDER BY at DESC, id DESC LIMIT $3"
+        WHERE at >= ?1 {persons} AND (CAST(?2 AS TEXT) IS NULL OR kind = ?2)
+        ORDER BY at DESC, id DESC LIMIT ?3"
     );
     let kind = filter.kind.map(AuditKind::name);
     let mut values = values![filter.since, kind, filter.limit].to_vec();

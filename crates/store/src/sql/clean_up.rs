@@ -18,7 +18,7 @@ pub(crate) async fn sweep_covered<D: Database>(db: &D, snapshots: &[i64]) -> Res
     if snapshots.is_empty() {
         return Ok(());
     }
-    let among = D::WORDS.among.put("$1");
+    let among = D::WORDS.among.put("?1");
     let sql = format!("SELECT snapshot, whole, after, again FROM feed_sweeps WHERE snapshot {among}");
     let queued = db.query(&sql, &values![snapshots]).await?.iter().map(read).collect::<Read<Vec<_>>>()?;
     let queued = |snapshot: i64| queued.iter().copied().find(|sweep| sweep.snapshot == snapshot);
@@ -41,7 +41,7 @@ async fn put<D: Database>(db: &D, sweeps: &[Sweep]) -> Result<(), D> {
         SELECT CAST(value ->> 0 AS BIGINT), CAST(value ->> 1 AS BOOLEAN), CAST(value ->> 2 AS BIGINT),
             CAST(value ->> 3 AS BOOLEAN) FROM {} WHERE true
         ON CONFLICT (snapshot) DO UPDATE SET whole = excluded.whole, after = excluded.after, again = excluded.again",
-        D::WORDS.elements.put("$1")
+        D::WORDS.elements.put("?1")
     );
     db.execute(&sql, &values![json(&sweeps)]).await.map(drop)
 }
@@ -94,7 +94,7 @@ async fn run<D: Database>(db: &D, topics: &mut ChangedTopics, sweep: Sweep, batc
     if let Some(rest) = rest.or_else(|| sweep.finished()) {
         put(db, &[rest]).await?;
     } else {
-        db.execute("DELETE FROM feed_sweeps WHERE snapshot = $1", &values![sweep.snapshot]).await?;
+        db.execute("DELETE FROM feed_sweeps WHERE snapshot = ?1", &values![sweep.snapshot]).await?;
     }
     if !sweep.whole {
         totals::note_swept(db, topics, hidden).await?;
@@ -106,8 +106,8 @@ async fn run<D: Database>(db: &D, topics: &mut ChangedTopics, sweep: Sweep, batc
 /// counted, not guilds.
 async fn end_of_step<D: Database>(db: &D, sweep: Sweep, batch: u64) -> Result<Option<i64>, D> {
     let sql = "SELECT
-        (SELECT id FROM guilds WHERE snapshot = $1 AND id > $2 ORDER BY id LIMIT 1 OFFSET $3),
-        (SELECT guild FROM guild_staff WHERE snapshot = $1 AND guild > $2 ORDER BY guild, \"user\" LIMIT 1 OFFSET $3)";
+        (SELECT id FROM guilds WHERE snapshot = ?1 AND id > ?2 ORDER BY id LIMIT 1 OFFSET ?3),
+        (SELECT guild FROM guild_staff WHERE snapshot = ?1 AND guild > ?2 ORDER BY guild, \"user\" LIMIT 1 OFFSET ?3)";
     let row = db.query_one(sql, &values![sweep.snapshot, sweep.after, batch - 1]).await?;
     let ends: [Option<i64>; 2] = [row.get(0)?, row.get(1)?];
     Ok(ends.into_iter().flatten().min())
@@ -117,8 +117,8 @@ async fn end_of_step<D: Database>(db: &D, sweep: Sweep, batch: u64) -> Result<Op
 async fn remove<D: Database>(db: &D, sweep: Sweep, up_to: i64) -> Result<u64, D> {
     let mut removed = 0;
     for sql in [
-        "DELETE FROM guild_staff WHERE snapshot = $1 AND guild > $2 AND guild <= $3",
-        "DELETE FROM guilds WHERE snapshot = $1 AND id > $2 AND id <= $3",
+        "DELETE FROM guild_staff WHERE snapshot = ?1 AND guild > ?2 AND guild <= ?3",
+        "DELETE FROM guilds WHERE snapshot = ?1 AND id > ?2 AND id <= ?3",
     ] {
         removed += db.execute(sql, &values![sweep.snapshot, sweep.after, up_to]).await? as u64;
     }
@@ -127,7 +127,7 @@ async fn remove<D: Database>(db: &D, sweep: Sweep, up_to: i64) -> Result<u64, D>
 
 /// Removes the step's guilds that nobody can see here. Returns how many rows it checked, and what it removed.
 async fn remove_hidden<D: Database>(db: &D, sweep: Sweep, up_to: i64) -> Result<(u64, GuildTotals), D> {
-    let sql = "SELECT id FROM guilds WHERE snapshot = $1 AND id > $2 AND id <= $3";
+    let sql = "SELECT id FROM guilds WHERE snapshot = ?1 AND id > ?2 AND id <= ?3";
     let rows = db.query(sql, &values![sweep.snapshot, sweep.after, up_to]).await?;
     let walked: Vec<Snowflake> = readable!("guild", rows, |row| row.get(0));
     let coverage = Coverage::of(db, &walked).await?;
@@ -146,8 +146,8 @@ async fn remove_hidden<D: Database>(db: &D, sweep: Sweep, up_to: i64) -> Result<
 async fn drop_staged<D: Database>(db: &D, snapshot: i64, limit: u64) -> Result<u64, D> {
     let mut dropped = 0;
     for (table, key) in [("staged_kept", "guild"), ("staged_subscriptions", "userid")] {
-        let some = D::WORDS.one_of.put(&format!("SELECT {key} FROM {table} WHERE snapshot = $1 LIMIT $2"));
-        let sql = format!("DELETE FROM {table} WHERE snapshot = $1 AND {key} {some}");
+        let some = D::WORDS.one_of.put(&format!("SELECT {key} FROM {table} WHERE snapshot = ?1 LIMIT ?2"));
+        let sql = format!("DELETE FROM {table} WHERE snapshot = ?1 AND {key} {some}");
         dropped += db.execute(&sql, &values![snapshot, limit]).await? as u64;
     }
     Ok(dropped)

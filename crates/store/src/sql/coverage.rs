@@ -19,7 +19,7 @@ const COMMITTED: &str = "cover.shard_count, cover.shard_id, cover.snapshot, cove
         owner.first_seen, owner.started_at, owner.last_used, beats.reported";
 
 /// Finds one shard.
-const SHARD: &str = "cover.shard_count = $1 AND cover.shard_id = $2";
+const SHARD: &str = "cover.shard_count = ?1 AND cover.shard_id = ?2";
 
 /// Joins what is known about the owner.
 const OWNER: &str = "LEFT JOIN feed_instances AS owner ON owner.key = cover.key AND owner.instance = cover.instance
@@ -64,7 +64,7 @@ pub(super) async fn covered<D: Database>(db: &D, guilds: &[Snowflake]) -> Result
     let columns = "asked.guild, cover.shard_count, cover.shard_id, cover.snapshot, stored.members";
     let sql = format!(
         "{} LEFT JOIN guilds AS stored ON stored.snapshot = cover.snapshot AND stored.id = asked.guild",
-        select_covered::<D>(columns, "$1")
+        select_covered::<D>(columns, "?1")
     );
     let read = |row: &Row| {
         let cover = Cover { shard: (row.get(1)?, row.get(2)?), snapshot: row.get(3)? };
@@ -160,7 +160,7 @@ pub(crate) async fn overlapping<D: Database>(db: &D, shard: ShardKey) -> Result<
     // None without a resharding.
     for count in counts.into_iter().filter(|count| *count != shard.count) {
         let common = common_divisor(count, shard.count);
-        let condition = "cover.shard_count = $1 AND cover.shard_id % $2 = $3";
+        let condition = "cover.shard_count = ?1 AND cover.shard_id % ?2 = ?3";
         found.extend(committed(db, condition, &values![count, common, shard.id % common]).await?);
     }
     Ok(found)
@@ -183,6 +183,6 @@ async fn counts<D: Database>(db: &D) -> Result<Vec<u32>, D> {
 
 /// When each shard of this count was committed.
 pub(crate) async fn commits<D: Database>(db: &D, count: u32) -> Result<Box<Commits>, D> {
-    let rows = db.query("SELECT shard_id, committed FROM feed_shards WHERE shard_count = $1", &values![count]).await?;
+    let rows = db.query("SELECT shard_id, committed FROM feed_shards WHERE shard_count = ?1", &values![count]).await?;
     Ok(rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect::<Read<_>>()?)
 }

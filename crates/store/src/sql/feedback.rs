@@ -47,7 +47,7 @@ pub(crate) fn by_slot<D: Database>() -> String {
         "SELECT known.last, slot, id, feedback, rating, \"timestamp\",
             submitter_id, submitter_username, submitter_name, submitter_avatar
         FROM (SELECT ({LAST_SLOT}) AS last) AS known LEFT JOIN feedback ON slot {}",
-        D::WORDS.among.put("$1")
+        D::WORDS.among.put("?1")
     )
 }
 
@@ -84,9 +84,9 @@ pub(crate) async fn put<D: Database>(
     let submitter = if is_forgotten { &FeedbackEntry::no_submitter() } else { &entry.submitter };
     let sql = "INSERT INTO feedback (id, feedback, rating, \"timestamp\",
             submitter_id, submitter_username, submitter_name, submitter_avatar, slot)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-        ON CONFLICT (id) DO UPDATE SET feedback = $2, rating = $3, \"timestamp\" = $4,
-            submitter_id = $5, submitter_username = $6, submitter_name = $7, submitter_avatar = $8, slot = $9";
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+        ON CONFLICT (id) DO UPDATE SET feedback = ?2, rating = ?3, \"timestamp\" = ?4,
+            submitter_id = ?5, submitter_username = ?6, submitter_name = ?7, submitter_avatar = ?8, slot = ?9";
     let FeedbackEntry { feedback: text, rating, timestamp, .. } = entry;
     let User { id, username, name, avatar } = submitter;
     let row = values![feedback.id, text, rating, timestamp, id, username, name, avatar, change.slot];
@@ -110,13 +110,13 @@ pub(crate) async fn remove<D: Database>(
     if change.is_visible {
         topics.push(Topic::Feedback);
     }
-    db.execute("DELETE FROM feedback WHERE id = $1", &values![id]).await.map(drop)
+    db.execute("DELETE FROM feedback WHERE id = ?1", &values![id]).await.map(drop)
 }
 
 pub(crate) async fn refresh_user<D: Database>(db: &D, topics: &mut ChangedTopics, user: &User) -> Result<(), D> {
-    let sql = "UPDATE feedback SET submitter_username = $2, submitter_name = $3, submitter_avatar = $4
-        WHERE submitter_id = $1
-            AND (submitter_username, submitter_name, submitter_avatar) IS DISTINCT FROM ($2, $3, $4)";
+    let sql = "UPDATE feedback SET submitter_username = ?2, submitter_name = ?3, submitter_avatar = ?4
+        WHERE submitter_id = ?1
+            AND (submitter_username, submitter_name, submitter_avatar) IS DISTINCT FROM (?2, ?3, ?4)";
     if db.execute(sql, &values![user.id, user.username, user.name, user.avatar]).await? > 0 {
         topics.push(Topic::Feedback);
     }
@@ -126,7 +126,7 @@ pub(crate) async fn refresh_user<D: Database>(db: &D, topics: &mut ChangedTopics
 /// The numbering as far as it matters to this entry, and its rating if it exists.
 async fn known<D: Database>(db: &D, id: &str) -> Result<(Slots, Option<i64>), D> {
     let id = values![id];
-    let stored = db.query_first("SELECT slot, rating FROM feedback WHERE id = $1", &id);
+    let stored = db.query_first("SELECT slot, rating FROM feedback WHERE id = ?1", &id);
     let (stored, last) = futures_util::try_join!(stored, db.query_first(LAST_SLOT, &[]))?;
     let (own, rating) = match stored {
         Some(row) => (row.get(0)?, Some(row.get(1)?)),
@@ -138,6 +138,6 @@ async fn known<D: Database>(db: &D, id: &str) -> Result<(Slots, Option<i64>), D>
 /// Moves another entry into the slot that this one gives up.
 async fn fill_gap<D: Database>(db: &D, id: &str, change: &SlotChange) -> Result<(), D> {
     let Some((from, to)) = change.moved else { return Ok(()) };
-    db.execute("UPDATE feedback SET slot = NULL WHERE id = $1", &values![id]).await?;
-    db.execute("UPDATE feedback SET slot = $2 WHERE slot = $1", &values![from, to]).await.map(drop)
+    db.execute("UPDATE feedback SET slot = NULL WHERE id = ?1", &values![id]).await?;
+    db.execute("UPDATE feedback SET slot = ?2 WHERE slot = ?1", &values![from, to]).await.map(drop)
 }

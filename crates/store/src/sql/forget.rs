@@ -13,8 +13,8 @@ use crate::upkeep::{Erased, PersonTraces};
 pub(crate) async fn traces<D: Database>(db: &D, user: Snowflake) -> Result<PersonTraces, D> {
     let (counts, values) = counts(user, D::WORDS.to_json);
     let sql = format!(
-        "{counts}, EXISTS (SELECT 1 FROM revocations WHERE user_id = $1 AND grant_sealed IS NOT NULL),
-            (SELECT since FROM forgotten_users WHERE user_hash = $3)"
+        "{counts}, EXISTS (SELECT 1 FROM revocations WHERE user_id = ?1 AND grant_sealed IS NOT NULL),
+            (SELECT since FROM forgotten_users WHERE user_hash = ?3)"
     );
     let row = db.query_one(&sql, &parameters(&values)).await?;
     let counts = (0..PLACES.len()).map(|index| row.get(index)).collect::<Read<Vec<u64>>>()?;

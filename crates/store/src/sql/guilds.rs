@@ -32,9 +32,9 @@ pub(crate) async fn person<D: Database>(db: &D, user: Snowflake, guilds: &[Snowf
 /// Which of these guilds a snapshot covers but does not contain.
 pub(crate) async fn without_bot<D: Database>(db: &D, guilds: &[Snowflake]) -> Result<Vec<Snowflake>, D> {
     let sql = format!(
-        "{} WHERE cover.snapshot <> $2
+        "{} WHERE cover.snapshot <> ?2
             AND NOT EXISTS (SELECT 1 FROM guilds WHERE guilds.snapshot = cover.snapshot AND guilds.id = asked.guild)",
-        select_covered::<D>("asked.guild", "$1")
+        select_covered::<D>("asked.guild", "?1")
     );
     Ok(db.query(&sql, &values![guilds, UNCOVERED]).await?.iter().map(|row| row.get(0)).collect::<Read<_>>()?)
 }
@@ -50,9 +50,9 @@ async fn facts<D: Database>(db: &D, user: Snowflake, guilds: &[Snowflake]) -> Re
     let sql = format!(
         "{} JOIN guilds ON guilds.snapshot = cover.snapshot AND guilds.id = asked.guild
         LEFT JOIN guild_staff AS staff
-            ON staff.snapshot = cover.snapshot AND staff.guild = asked.guild AND staff.\"user\" = $1
+            ON staff.snapshot = cover.snapshot AND staff.guild = asked.guild AND staff.\"user\" = ?1
         ORDER BY guilds.id",
-        select_covered::<D>(columns, "$2")
+        select_covered::<D>(columns, "?2")
     );
     // One broken guild never breaks the list.
     Ok(readable!("guild", db.query(&sql, &values![user, guilds]).await?, read))
@@ -85,9 +85,9 @@ pub(super) async fn put<D: Database>(
     let cover = coverage.cover(guild.id);
     // Grants and staff that the change does not mention stay.
     let sql = "INSERT INTO guilds (snapshot, id, name, icon, owner, members, setup, linked, grants)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, coalesce($9, '{}'))
-        ON CONFLICT (snapshot, id) DO UPDATE SET name = $3, icon = $4, owner = $5, members = $6, setup = $7, linked = $8,
-            grants = coalesce($9, guilds.grants)";
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, coalesce(?9, '{}'))
+        ON CONFLICT (snapshot, id) DO UPDATE SET name = ?3, icon = ?4, owner = ?5, members = ?6, setup = ?7, linked = ?8,
+            grants = coalesce(?9, guilds.grants)";
     let Guild { id, name, icon, owner, members, setup, linked, .. } = guild;
     let grants = guild.grants.as_ref().map(grants_text);
     db.execute(sql, &values![cover.snapshot, id, name, icon, owner, members, setup, linked, grants]).await?;
@@ -97,7 +97,7 @@ pub(super) async fn put<D: Database>(
         // A subscription may already name it.
         topics.push(Topic::PremiumEndOf(guild.id));
     } else if !guild.carried().staff {
-        let sql = "DELETE FROM guild_staff WHERE snapshot = $1 AND guild = $2";
+        let sql = "DELETE FROM guild_staff WHERE snapshot = ?1 AND guild = ?2";
         db.execute(sql, &values![cover.snapshot, guild.id]).await?;
     }
     db.insert_staff(cover.snapshot, guild).await?;
@@ -133,15 +133,15 @@ pub(super) async fn put_member<D: Database>(
     roles: &[Snowflake],
 ) -> Result<(), D> {
     let snapshot = coverage.cover(guild).snapshot;
-    let sql = "SELECT grants FROM guilds WHERE snapshot = $1 AND id = $2";
+    let sql = "SELECT grants FROM guilds WHERE snapshot = ?1 AND id = ?2";
     let stored: Option<String> =
         db.query_first(sql, &values![snapshot, guild]).await?.map(|row| row.get(0)).transpose()?;
     let grants = stored.map(|text| grants(&text)).unwrap_or_default();
     if !staff::is_staff(guild, roles, &grants) {
         return remove_staff(db, topics, snapshot, guild, user).await;
     }
-    let sql = "INSERT INTO guild_staff (snapshot, guild, \"user\", roles) VALUES ($1, $2, $3, $4)
-        ON CONFLICT (snapshot, guild, \"user\") DO UPDATE SET roles = $4";
+    let sql = "INSERT INTO guild_staff (snapshot, guild, \"user\", roles) VALUES (?1, ?2, ?3, ?4)
+        ON CONFLICT (snapshot, guild, \"user\") DO UPDATE SET roles = ?4";
     db.execute(sql, &values![snapshot, guild, user, json(&roles)]).await?;
     topics.push(Topic::Id(user));
     Ok(())
@@ -168,7 +168,7 @@ async fn remove_staff<D: Database>(
     guild: Snowflake,
     user: Snowflake,
 ) -> Result<(), D> {
-    let sql = "DELETE FROM guild_staff WHERE snapshot = $1 AND guild = $2 AND \"user\" = $3";
+    let sql = "DELETE FROM guild_staff WHERE snapshot = ?1 AND guild = ?2 AND \"user\" = ?3";
     if db.execute(sql, &values![snapshot, guild, user]).await? > 0 {
         topics.push(Topic::Id(user));
     }
@@ -184,12 +184,12 @@ pub(crate) struct Removed {
 
 pub(crate) async fn delete<D: Database>(db: &D, snapshot: i64, guilds: &[Snowflake]) -> Result<Removed, D> {
     let staff = delete_staff(db, snapshot, guilds).await? as u64;
-    let sql = format!("DELETE FROM guilds WHERE snapshot = $1 AND id {} RETURNING members", D::WORDS.among.put("$2"));
+    let sql = format!("DELETE FROM guilds WHERE snapshot = ?1 AND id {} RETURNING members", D::WORDS.among.put("?2"));
     Ok(Removed { totals: totals_of(&db.query(&sql, &values![snapshot, guilds]).await?)?, staff })
 }
 
 async fn delete_staff<D: Database>(db: &D, snapshot: i64, guilds: &[Snowflake]) -> Result<usize, D> {
-    let sql = format!("DELETE FROM guild_staff WHERE snapshot = $1 AND guild {}", D::WORDS.among.put("$2"));
+    let sql = format!("DELETE FROM guild_staff WHERE snapshot = ?1 AND guild {}", D::WORDS.among.put("?2"));
     db.execute(&sql, &values![snapshot, guilds]).await
 }
 
@@ -200,10 +200,10 @@ fn totals_of(rows: &[Row]) -> Read<GuildTotals> {
 
 /// Moves guilds and their staff from one snapshot to another, and returns what was moved.
 pub(crate) async fn relocate<D: Database>(db: &D, from: i64, to: i64, guilds: &[Snowflake]) -> Result<GuildTotals, D> {
-    let among = D::WORDS.among.put("$3");
-    let sql = format!("UPDATE guild_staff SET snapshot = $2 WHERE snapshot = $1 AND guild {among}");
+    let among = D::WORDS.among.put("?3");
+    let sql = format!("UPDATE guild_staff SET snapshot = ?2 WHERE snapshot = ?1 AND guild {among}");
     db.execute(&sql, &values![from, to, guilds]).await?;
-    let sql = format!("UPDATE guilds SET snapshot = $2 WHERE snapshot = $1 AND id {among} RETURNING members");
+    let sql = format!("UPDATE guilds SET snapshot = ?2 WHERE snapshot = ?1 AND id {among} RETURNING members");
     Ok(totals_of(&db.query(&sql, &values![from, to, guilds]).await?)?)
 }
 
@@ -215,29 +215,29 @@ pub(crate) async fn copy<D: Database>(
     guilds: &[Snowflake],
     parts: CarriedParts,
 ) -> Result<(), D> {
-    let (to_these, these) = (D::WORDS.among.put("$2"), D::WORDS.among.put("$3"));
+    let (to_these, these) = (D::WORDS.among.put("?2"), D::WORDS.among.put("?3"));
     if parts.has_grants() {
         let sql = format!(
             "UPDATE guilds SET grants = coalesce((SELECT stored.grants FROM guilds AS stored
-                WHERE stored.snapshot = $1 AND stored.id = guilds.id), '{{}}')
-            WHERE snapshot {to_these} AND id {these} AND carried & $4 <> 0"
+                WHERE stored.snapshot = ?1 AND stored.id = guilds.id), '{{}}')
+            WHERE snapshot {to_these} AND id {these} AND carried & ?4 <> 0"
         );
         db.execute(&sql, &values![from, to, guilds, Carried::GRANTS]).await?;
     }
     let member = parts.member();
     let sql = format!(
         "DELETE FROM guild_staff WHERE snapshot {to_these} AND guild {these}
-            AND (CAST($1 AS BIGINT) IS NULL OR \"user\" = $1)
+            AND (CAST(?1 AS BIGINT) IS NULL OR \"user\" = ?1)
             AND EXISTS (SELECT 1 FROM guilds WHERE guilds.snapshot = guild_staff.snapshot
-                AND guilds.id = guild_staff.guild AND carried & $4 <> 0)"
+                AND guilds.id = guild_staff.guild AND carried & ?4 <> 0)"
     );
     db.execute(&sql, &values![member, to, guilds, Carried::STAFF]).await?;
     let sql = format!(
         "INSERT INTO guild_staff (snapshot, guild, \"user\", roles)
         SELECT staged.snapshot, staff.guild, staff.\"user\", roles FROM guilds AS staged
-        JOIN guild_staff AS staff ON staff.snapshot = $1 AND staff.guild = staged.id
-        WHERE staged.snapshot {to_these} AND staged.id {these} AND carried & $5 <> 0
-            AND (CAST($4 AS BIGINT) IS NULL OR staff.\"user\" = $4)"
+        JOIN guild_staff AS staff ON staff.snapshot = ?1 AND staff.guild = staged.id
+        WHERE staged.snapshot {to_these} AND staged.id {these} AND carried & ?5 <> 0
+            AND (CAST(?4 AS BIGINT) IS NULL OR staff.\"user\" = ?4)"
     );
     db.execute(&sql, &values![from, to, guilds, member, Carried::STAFF]).await.map(drop)
 }

@@ -72,11 +72,11 @@ async fn write_instances<D: Database>(
     after: &BTreeMap<InstanceId, Instance>,
 ) -> Result<(), D> {
     for id in before.keys().filter(|id| !after.contains_key(*id)) {
-        db.execute("DELETE FROM instances WHERE key = $1 AND id = $2", &values![id.key, id.name]).await?;
+        db.execute("DELETE FROM instances WHERE key = ?1 AND id = ?2", &values![id.key, id.name]).await?;
     }
     let sql =
-        "INSERT INTO instances (key, id, started_at, memory, reported, shard_count) VALUES ($1, $2, $3, $4, $5, $6)
-        ON CONFLICT (key, id) DO UPDATE SET started_at = $3, memory = $4, reported = $5, shard_count = $6";
+        "INSERT INTO instances (key, id, started_at, memory, reported, shard_count) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+        ON CONFLICT (key, id) DO UPDATE SET started_at = ?3, memory = ?4, reported = ?5, shard_count = ?6";
     for (id, instance) in after.iter().filter(|(id, instance)| before.get(*id) != Some(*instance)) {
         let Instance { started_at, memory, reported, shard_count } = instance;
         db.execute(sql, &values![id.key, id.name, started_at, memory, reported, shard_count]).await?;
@@ -91,7 +91,7 @@ async fn write_shards<D: Database>(
 ) -> Result<(), D> {
     let gone: Vec<u32> = before.keys().filter(|id| !after.contains_key(*id)).copied().collect();
     if !gone.is_empty() {
-        let gone_ids = D::WORDS.elements.put("$1");
+        let gone_ids = D::WORDS.elements.put("?1");
         // In both databases, the text of a JSON number is the number's.
         let sql =
             format!("DELETE FROM shards WHERE id IN (SELECT CAST(CAST(value AS TEXT) AS BIGINT) FROM {gone_ids})");
@@ -116,7 +116,7 @@ async fn write_shards<D: Database>(
         ON CONFLICT (id) DO UPDATE SET key = excluded.key, instance = excluded.instance, started_at = excluded.started_at,
             reported = excluded.reported, sent = excluded.sent, acknowledged = excluded.acknowledged,
             latency = excluded.latency",
-        D::WORDS.elements.put("$1")
+        D::WORDS.elements.put("?1")
     );
     db.execute(&sql, &values![json(&changed)]).await.map(drop)
 }

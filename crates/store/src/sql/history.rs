@@ -42,7 +42,7 @@ async fn days<D: Database>(db: &D) -> Result<Vec<Day>, D> {
 
 /// The latest incidents first, up to a number.
 async fn incidents<D: Database>(db: &D, most: i64) -> Result<Vec<Incident>, D> {
-    let sql = "SELECT id, worst, began, ended, shards, shard_count FROM incidents ORDER BY id DESC LIMIT $1";
+    let sql = "SELECT id, worst, began, ended, shards, shard_count FROM incidents ORDER BY id DESC LIMIT ?1";
     Ok(readable!("incident", db.query(sql, &values![most]).await?, incident))
 }
 
@@ -97,14 +97,14 @@ async fn newest<D: Database>(db: &D) -> Result<Option<Time>, D> {
 
 /// Returns whether it is new. If so, it counts towards its day.
 async fn add_minute<D: Database>(db: &D, minute: &Minute) -> Result<bool, D> {
-    let sql = "INSERT INTO history_minutes (begins, state, latency) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+    let sql = "INSERT INTO history_minutes (begins, state, latency) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
     let Minute { begins, state, latency } = minute;
     if db.execute(sql, &values![begins, state, latency]).await? == 0 {
         return Ok(false);
     }
-    let sql = "INSERT INTO history_days AS stored (begins, up, partial, down) VALUES ($1, $2, $3, $4)
+    let sql = "INSERT INTO history_days AS stored (begins, up, partial, down) VALUES (?1, ?2, ?3, ?4)
         ON CONFLICT (begins) DO UPDATE
-        SET up = stored.up + $2, partial = stored.partial + $3, down = stored.down + $4";
+        SET up = stored.up + ?2, partial = stored.partial + ?3, down = stored.down + ?4";
     let [up, partial, down] =
         [BotState::Up, BotState::Partial, BotState::Down].map(|counted| i64::from(counted == *state));
     db.execute(sql, &values![day_of(*begins), up, partial, down]).await?;
@@ -116,14 +116,14 @@ async fn worsen_minute<D: Database>(db: &D, troubled: &Minute) -> Result<bool, D
     if add_minute(db, troubled).await? {
         return Ok(true);
     }
-    let sql = "SELECT begins, state, latency FROM history_minutes WHERE begins = $1";
+    let sql = "SELECT begins, state, latency FROM history_minutes WHERE begins = ?1";
     let known = readable!("minute of the history", db.query(sql, &values![troubled.begins]).await?, minute).pop();
     let Some(known) = known.filter(|known| known.state < troubled.state) else { return Ok(false) };
     let Minute { begins, state, latency } = known.worsened(troubled.state);
-    let sql = "UPDATE history_minutes SET state = $2, latency = $3 WHERE begins = $1";
+    let sql = "UPDATE history_minutes SET state = ?2, latency = ?3 WHERE begins = ?1";
     db.execute(sql, &values![begins, state, latency]).await?;
     let (from, to) = (known.state.name(), state.name());
-    let sql = format!("UPDATE history_days SET {from} = {from} - 1, {to} = {to} + 1 WHERE begins = $1 AND {from} > 0");
+    let sql = format!("UPDATE history_days SET {from} = {from} - 1, {to} = {to} + 1 WHERE begins = ?1 AND {from} > 0");
     db.execute(&sql, &values![day_of(begins)]).await?;
     Ok(true)
 }
@@ -131,12 +131,12 @@ async fn worsen_minute<D: Database>(db: &D, troubled: &Minute) -> Result<bool, D
 async fn delete_old<D: Database>(db: &D, bounds: HistoryBounds) -> Result<(), D> {
     let HistoryBounds { minutes_from, minutes_to, days_from, days_to, incidents_from } = bounds;
     // What is in the future by this replica's clock may be right if that clock is behind the database's.
-    let future = format!("begins > $2 AND begins > coalesce({}, 0)", D::WORDS.clock);
-    let sql = format!("DELETE FROM history_minutes WHERE begins < $1 OR ({future})");
+    let future = format!("begins > ?2 AND begins > coalesce({}, 0)", D::WORDS.clock);
+    let sql = format!("DELETE FROM history_minutes WHERE begins < ?1 OR ({future})");
     db.execute(&sql, &values![minutes_from, minutes_to]).await?;
-    let sql = format!("DELETE FROM history_days WHERE begins < $1 OR ({future})");
+    let sql = format!("DELETE FROM history_days WHERE begins < ?1 OR ({future})");
     db.execute(&sql, &values![days_from, days_to]).await?;
-    db.execute("DELETE FROM incidents WHERE ended < $1", &values![incidents_from]).await?;
+    db.execute("DELETE FROM incidents WHERE ended < ?1", &values![incidents_from]).await?;
     Ok(())
 }
 
@@ -146,17 +146,17 @@ async fn take<D: Database>(db: &D, step: IncidentStep) -> Result<(), D> {
         IncidentStep::Stays => {}
         IncidentStep::Opens { worst, began, shards, shard_count } => {
             let sql = "INSERT INTO incidents (id, worst, began, ended, shards, shard_count)
-                SELECT coalesce(max(id), 0) + 1, $1, $2, NULL, $3, $4 FROM incidents";
+                SELECT coalesce(max(id), 0) + 1, ?1, ?2, NULL, ?3, ?4 FROM incidents";
             db.execute(sql, &values![worst, began, shards, shard_count]).await?;
-            let sql = "DELETE FROM incidents WHERE id <= (SELECT id FROM incidents ORDER BY id DESC LIMIT 1 OFFSET $1)";
+            let sql = "DELETE FROM incidents WHERE id <= (SELECT id FROM incidents ORDER BY id DESC LIMIT 1 OFFSET ?1)";
             db.execute(sql, &values![MOST_INCIDENTS]).await?;
         }
         IncidentStep::Worsens { worst, shards, shard_count } => {
-            let sql = "UPDATE incidents SET worst = $1, shards = $2, shard_count = $3 WHERE ended IS NULL";
+            let sql = "UPDATE incidents SET worst = ?1, shards = ?2, shard_count = ?3 WHERE ended IS NULL";
             db.execute(sql, &values![worst, shards, shard_count]).await?;
         }
         IncidentStep::Ends(ended) => {
-            db.execute("UPDATE incidents SET ended = $1 WHERE ended IS NULL", &values![ended]).await?;
+            db.execute("UPDATE incidents SET ended = ?1 WHERE ended IS NULL", &values![ended]).await?;
         }
     }
     Ok(())
@@ -167,29 +167,29 @@ pub(crate) async fn replace<D: Database>(db: &D, topics: &mut ChangedTopics, his
     for table in ["history_updates", "announcements", "incidents", "history_days", "history_minutes"] {
         db.execute(&format!("DELETE FROM {table}"), &[]).await?;
     }
-    let sql = "INSERT INTO history_minutes (begins, state, latency) VALUES ($1, $2, $3)";
+    let sql = "INSERT INTO history_minutes (begins, state, latency) VALUES (?1, ?2, ?3)";
     // Sent at the same time, because there are many.
     let minutes = history
         .minutes
         .iter()
         .map(async |Minute { begins, state, latency }| db.execute(sql, &values![begins, state, latency]).await);
     try_join_all(minutes).await?;
-    let sql = "INSERT INTO history_days (begins, up, partial, down) VALUES ($1, $2, $3, $4)";
+    let sql = "INSERT INTO history_days (begins, up, partial, down) VALUES (?1, ?2, ?3, ?4)";
     for Day { begins, up, partial, down } in &history.days {
         db.execute(sql, &values![begins, up, partial, down]).await?;
     }
-    let sql = "INSERT INTO incidents (id, worst, began, ended, shards, shard_count) VALUES ($1, $2, $3, $4, $5, $6)";
+    let sql = "INSERT INTO incidents (id, worst, began, ended, shards, shard_count) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     for Incident { id, worst, began, ended, shards, shard_count } in &history.incidents {
         db.execute(sql, &values![id, worst, began, ended, shards, shard_count]).await?;
     }
     let sql = "INSERT INTO announcements (id, title, text, posted, ended, begins, ends, rescheduled)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     for Announcement { id, title, text, posted, ended, window, rescheduled } in &history.announcements {
         let (begins, ends) = (window.map(|window| window.begins), window.map(|window| window.ends));
         db.execute(sql, &values![id, title, text, posted, ended, begins, ends, rescheduled]).await?;
     }
     let sql =
-        "INSERT INTO history_updates (id, announcement, incident, phase, text, posted) VALUES ($1, $2, $3, $4, $5, $6)";
+        "INSERT INTO history_updates (id, announcement, incident, phase, text, posted) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     for Update { id, subject, phase, text, posted } in &history.updates {
         let (announcement, incident) = match subject {
             UpdateSubject::Announcement(id) => (Some(id), None),

@@ -11,14 +11,14 @@ pub(crate) async fn add<D: Database>(
     key: &BotKey,
     hash: TokenHash,
 ) -> Result<(), D> {
-    let sql = "INSERT INTO bot_keys (id, label, key_hash, created, revoked) VALUES ($1, $2, $3, $4, $5)";
+    let sql = "INSERT INTO bot_keys (id, label, key_hash, created, revoked) VALUES (?1, ?2, ?3, ?4, ?5)";
     db.execute(sql, &values![key.id, key.label, hash.0, key.created, key.revoked]).await?;
     topics.push(Topic::Keys);
     Ok(())
 }
 
 pub(crate) async fn by_hash<D: Database>(db: &D, hash: TokenHash) -> Result<Option<BotKey>, D> {
-    let sql = "SELECT id, label, created, revoked FROM bot_keys WHERE key_hash = $1";
+    let sql = "SELECT id, label, created, revoked FROM bot_keys WHERE key_hash = ?1";
     let row = db.query_first(sql, &values![hash.0]).await?;
     Ok(row.as_ref().map(read).transpose()?)
 }
@@ -26,7 +26,7 @@ pub(crate) async fn by_hash<D: Database>(db: &D, hash: TokenHash) -> Result<Opti
 /// Whether there is a key with this ID that was not revoked. The row is locked, so that a revocation waits until this work has
 /// ended: what is committed after the revocation finds the key revoked.
 pub(crate) async fn is_good<D: Database>(db: &D, id: &str) -> Result<bool, D> {
-    let sql = format!("SELECT 1 FROM bot_keys WHERE id = $1 AND revoked IS NULL{}", D::WORDS.for_share);
+    let sql = format!("SELECT 1 FROM bot_keys WHERE id = ?1 AND revoked IS NULL{}", D::WORDS.for_share);
     Ok(db.query_first(&sql, &values![id]).await?.is_some())
 }
 
@@ -45,7 +45,7 @@ fn read(row: &Row) -> Read<BotKey> {
 }
 
 pub(crate) async fn revoke<D: Database>(db: &D, topics: &mut ChangedTopics, id: &str, now: Time) -> Result<bool, D> {
-    let sql = "UPDATE bot_keys SET revoked = $2 WHERE id = $1 AND revoked IS NULL";
+    let sql = "UPDATE bot_keys SET revoked = ?2 WHERE id = ?1 AND revoked IS NULL";
     let revoked = db.execute(sql, &values![id, now]).await? > 0;
     if revoked {
         topics.push(Topic::Keys);

@@ -51,7 +51,7 @@ pub(crate) type ChangedTopics = Vec<Topic>;
 pub(crate) type Read<T> = std::result::Result<T, Unreadable>;
 pub(crate) type Result<T, D> = std::result::Result<T, <D as Database>::Error>;
 
-/// What the shared work needs from a database. A statement's parameters are `$1`, `$2` and so on; each is prepared once per
+/// What the shared work needs from a database. A statement's parameters are `?1`, `?2` and so on; each is prepared once per
 /// connection. SQLite's futures are ready at once.
 pub(crate) trait Database: Sized {
     type Error: From<Unreadable>;

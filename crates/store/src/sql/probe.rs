@@ -14,18 +14,18 @@ pub(crate) async fn read<D: Database>(db: &D) -> Result<(), D> {
 
 /// The value is different each time, because SQLite does not write a page that has not changed.
 pub(crate) async fn write<D: Database>(db: &D, now: Time) -> Result<(), D> {
-    let sql = "INSERT INTO probe (id, at) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE
+    let sql = "INSERT INTO probe (id, at) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE
         SET at = CASE WHEN probe.at < excluded.at THEN excluded.at ELSE probe.at + 1 END";
     db.execute(sql, &values![PROBE, now]).await.map(drop)
 }
 
 pub(crate) async fn note_backup<D: Database>(db: &D, at: Time) -> Result<(), D> {
-    let sql = "INSERT INTO probe (id, at) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET at = excluded.at";
+    let sql = "INSERT INTO probe (id, at) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET at = excluded.at";
     db.execute(sql, &values![BACKUP, at]).await.map(drop)
 }
 
 pub(crate) async fn last_backup<D: Database>(db: &D) -> Result<Option<Time>, D> {
-    let row = db.query_first("SELECT at FROM probe WHERE id = $1", &values![BACKUP]).await?;
+    let row = db.query_first("SELECT at FROM probe WHERE id = ?1", &values![BACKUP]).await?;
     Ok(row.map(|row| row.get(0)).transpose()?)
 }
 

@@ -12,20 +12,20 @@ use super::{
 use crate::columns::json;
 use crate::{BlockedUser, Swept, Topic};
 
-pub(crate) const OVERDUE_BY_LAST_SEEN: &str = "SELECT user_id FROM sessions WHERE last_seen < $1 LIMIT $2";
-pub(crate) const OVERDUE_BY_CREATED: &str = "SELECT user_id FROM sessions WHERE created < $1 LIMIT $2";
-pub(crate) const INTERRUPTED: &str = "SELECT id FROM users WHERE signing_in > 0 AND signing_in < $1 LIMIT $2";
+pub(crate) const OVERDUE_BY_LAST_SEEN: &str = "SELECT user_id FROM sessions WHERE last_seen < ?1 LIMIT ?2";
+pub(crate) const OVERDUE_BY_CREATED: &str = "SELECT user_id FROM sessions WHERE created < ?1 LIMIT ?2";
+pub(crate) const INTERRUPTED: &str = "SELECT id FROM users WHERE signing_in > 0 AND signing_in < ?1 LIMIT ?2";
 
 pub(crate) fn of_user(words: &Words) -> String {
     format!(
-        "SELECT id, user_id, created, last_seen, agent FROM sessions WHERE user_id = $1
+        "SELECT id, user_id, created, last_seen, agent FROM sessions WHERE user_id = ?1
         ORDER BY created DESC, {} DESC",
         words.ordinal
     )
 }
 
 pub(crate) async fn session<D: Database>(db: &D, token: TokenHash) -> Result<Option<Session>, D> {
-    let sql = "SELECT id, user_id, created, last_seen, agent FROM sessions WHERE token_hash = $1";
+    let sql = "SELECT id, user_id, created, last_seen, agent FROM sessions WHERE token_hash = ?1";
     Ok(db.query_first(sql, &values![token.0]).await?.as_ref().map(read).transpose()?)
 }
 
@@ -38,7 +38,7 @@ pub(crate) async fn count<D: Database>(db: &D) -> Result<u64, D> {
 }
 
 pub(crate) async fn among<D: Database>(db: &D, sessions: &[SessionId]) -> Result<HashSet<SessionId>, D> {
-    let sql = format!("SELECT id FROM sessions WHERE id {}", D::WORDS.among.put("$1"));
+    let sql = format!("SELECT id FROM sessions WHERE id {}", D::WORDS.among.put("?1"));
     let ids: Vec<&str> = sessions.iter().map(SessionId::as_str).collect();
     let rows = db.query(&sql, &values![ids]).await?;
     Ok(readable!("session", rows, |row| row.get(0)).into_iter().collect())
@@ -58,7 +58,7 @@ pub(crate) async fn end_one<D: Database>(
     db.lock(Lock::User(user)).await?;
     // Even if it is already gone: whoever ended it may not have got an answer, in which case nobody here knows about it yet.
     note_changed(topics, user);
-    let sql = "DELETE FROM sessions WHERE id = $1 AND user_id = $2";
+    let sql = "DELETE FROM sessions WHERE id = ?1 AND user_id = ?2";
     let ended = db.execute(sql, &values![session, user]).await? > 0;
     if ended {
         accounts::drop_if_unused(db, user, now).await?;
@@ -87,7 +87,7 @@ pub(crate) async fn end_surplus<D: Database>(
     most: usize,
 ) -> Result<(), D> {
     let sql = format!(
-        "SELECT token_hash, created, last_seen FROM sessions WHERE user_id = $1 AND token_hash <> $2 ORDER BY {}",
+        "SELECT token_hash, created, last_seen FROM sessions WHERE user_id = ?1 AND token_hash <> ?2 ORDER BY {}",
         D::WORDS.ordinal
     );
     let rows = db.query(&sql, &values![user, new.0]).await?;
@@ -96,7 +96,7 @@ pub(crate) async fn end_surplus<D: Database>(
         Ok((token, SessionTimes { created, last_seen }))
     });
     for token in surplus(others, most) {
-        db.execute("DELETE FROM sessions WHERE token_hash = $1", &values![token]).await?;
+        db.execute("DELETE FROM sessions WHERE token_hash = ?1", &values![token]).await?;
         note_changed(topics, user);
     }
     Ok(())
@@ -110,7 +110,7 @@ pub(crate) async fn end_all_of_grant<D: Database>(
 ) -> Result<bool, D> {
     db.lock(Lock::User(user)).await?;
     // A refresh does not take the user's lock, so the row itself is locked.
-    let sql = format!("SELECT 1 FROM users WHERE id = $1 AND grant_version = $2{}", D::WORDS.for_update);
+    let sql = format!("SELECT 1 FROM users WHERE id = ?1 AND grant_version = ?2{}", D::WORDS.for_update);
     let current = db.query_first(&sql, &values![user, grant_version]).await?.is_some();
     if current {
         delete_all(db, topics, user).await?;
@@ -141,7 +141,7 @@ pub(crate) async fn end_all_and_drop<D: Database>(
 
 async fn delete_all<D: Database>(db: &D, topics: &mut ChangedTopics, user: Snowflake) -> Result<usize, D> {
     note_changed(topics, user);
-    db.execute("DELETE FROM sessions WHERE user_id = $1", &values![user]).await
+    db.execute("DELETE FROM sessions WHERE user_id = ?1", &values![user]).await
 }
 
 /// Invalidates everything that depends on a user's sessions.
@@ -157,7 +157,7 @@ pub(crate) async fn note_seen<D: Database>(db: &D, seen: &[(SessionId, Time)]) -
         *known = (*known).max(time.millis());
     }
     let latest: Vec<_> = latest.into_iter().collect();
-    let (words, seen) = (D::WORDS, D::WORDS.elements.put("$1"));
+    let (words, seen) = (D::WORDS, D::WORDS.elements.put("?1"));
     // Locked in the same order on all replicas, so that two of them do not wait for each other.
     let sql = format!(
         "WITH seen AS (SELECT value ->> 0 AS id, CAST(value ->> 1 AS BIGINT) AS time FROM {seen}),
@@ -192,8 +192,8 @@ pub(crate) async fn sweep<D: Database>(
             .extend(readable!("session", db.query(sql, &values![before, batch]).await?, |row| row.get::<Snowflake>(0)));
     }
     // The condition appears twice, so that a session that is used in the meantime is checked again.
-    let overdue = "user_id = $1 AND (last_seen < $2 OR created < $3)";
-    let some = D::WORDS.one_of.put(&format!("SELECT token_hash FROM sessions WHERE {overdue} LIMIT $4"));
+    let overdue = "user_id = ?1 AND (last_seen < ?2 OR created < ?3)";
+    let some = D::WORDS.one_of.put(&format!("SELECT token_hash FROM sessions WHERE {overdue} LIMIT ?4"));
     let end = format!("DELETE FROM sessions WHERE {overdue} AND token_hash {some}");
     let mut sessions = 0;
     for user in users {
@@ -229,14 +229,14 @@ async fn stop_interrupted<D: Database>(db: &D, now: Time, batch: usize) -> Resul
     let mut users = Vec::new();
     for user in found {
         db.lock(Lock::User(user)).await?;
-        let sql = "UPDATE users SET signing_in = NULL WHERE id = $1 AND signing_in > 0 AND signing_in < $2";
+        let sql = "UPDATE users SET signing_in = NULL WHERE id = ?1 AND signing_in > 0 AND signing_in < ?2";
         if db.execute(sql, &values![user, before]).await? > 0 {
             users.push(user);
         }
     }
     // A grant is saved without a time, so its age counts from the first sweep that sees it.
     let sql = format!(
-        "UPDATE users SET signing_in = $1 WHERE id IN (SELECT id FROM users WHERE signing_in = 0{})",
+        "UPDATE users SET signing_in = ?1 WHERE id IN (SELECT id FROM users WHERE signing_in = 0{})",
         D::WORDS.skip_locked
     );
     db.execute(&sql, &values![now]).await?;

@@ -24,7 +24,7 @@ pub(crate) async fn begin<D: Database>(
     let (shard, version) = (scope.shard(), accounts::new_version(db).await?);
     let sql = format!(
         "INSERT INTO staged_snapshots (id, shard_count, shard_id, key, instance, sequence, begun, guilds)
-        VALUES ({version}, $1, $2, $3, $4, $5, $6, 0) RETURNING id"
+        VALUES ({version}, ?1, ?2, ?3, ?4, ?5, ?6, 0) RETURNING id"
     );
     let (count, id) = (shard.map(|shard| shard.count), shard.map(|shard| shard.id));
     let row = db.query_one(&sql, &values![count, id, instance.key, instance.name, sequence, now]).await?;
@@ -56,8 +56,8 @@ pub(crate) async fn stage<D: Database>(
 /// lines.
 async fn note_lines<D: Database>(db: &D, snapshot: i64, more: GuildTotals) -> Result<Option<bool>, D> {
     let sql = format!(
-        "UPDATE staged_snapshots SET guilds = guilds + $2, member_sum = member_sum + $3{}
-        WHERE id = $1 RETURNING EXISTS (SELECT 1 FROM staged_kept WHERE snapshot = $1)",
+        "UPDATE staged_snapshots SET guilds = guilds + ?2, member_sum = member_sum + ?3{}
+        WHERE id = ?1 RETURNING EXISTS (SELECT 1 FROM staged_kept WHERE snapshot = ?1)",
         D::WORDS.touch
     );
     let row = db.query_first(&sql, &values![snapshot, more.guilds, more.members]).await?;
@@ -95,12 +95,12 @@ async fn carry_over<D: Database>(db: &D, snapshot: i64, guilds: &[Snowflake]) ->
     for (from, guilds) in Coverage::of(db, guilds).await?.by_snapshot(guilds) {
         guilds::copy(db, from, &[snapshot], &guilds, CarriedParts::All).await?;
     }
-    let sql = "SELECT shard_count, shard_id, basis FROM staged_snapshots WHERE id = $1";
+    let sql = "SELECT shard_count, shard_id, basis FROM staged_snapshots WHERE id = ?1";
     let row = db.query_one(sql, &values![snapshot]).await?;
     let (Some(shard), known) = (read_shard(&row)?, row.get(2)?) else { return Ok(()) };
     let basis = merge_basis(known, latest_commit(&coverage::overlapping(db, shard).await?));
     if known != Some(basis) {
-        db.execute("UPDATE staged_snapshots SET basis = $2 WHERE id = $1", &values![snapshot, basis]).await?;
+        db.execute("UPDATE staged_snapshots SET basis = ?2 WHERE id = ?1", &values![snapshot, basis]).await?;
     }
     Ok(())
 }
@@ -116,9 +116,9 @@ async fn note_unavailable<D: Database>(db: &D, snapshot: i64, guilds: &[Snowflak
     let known = guilds::delete(db, snapshot, guilds).await?.totals;
     let guilds: Vec<_> = guilds.iter().map(|guild| (guild.stored(),)).collect();
     let sql = format!(
-        "INSERT INTO staged_kept (snapshot, guild) SELECT $1, CAST(value ->> 0 AS BIGINT) FROM {} WHERE true
+        "INSERT INTO staged_kept (snapshot, guild) SELECT ?1, CAST(value ->> 0 AS BIGINT) FROM {} WHERE true
         ON CONFLICT DO NOTHING",
-        D::WORDS.elements.put("$2")
+        D::WORDS.elements.put("?2")
     );
     db.execute(&sql, &values![snapshot, json(&guilds)]).await?;
     Ok(known)
@@ -126,7 +126,7 @@ async fn note_unavailable<D: Database>(db: &D, snapshot: i64, guilds: &[Snowflak
 
 /// Records that a snapshot has these guilds after all.
 async fn note_available<D: Database>(db: &D, snapshot: i64, guilds: &[Snowflake]) -> Result<(), D> {
-    let sql = format!("DELETE FROM staged_kept WHERE snapshot = $1 AND guild {}", D::WORDS.among.put("$2"));
+    let sql = format!("DELETE FROM staged_kept WHERE snapshot = ?1 AND guild {}", D::WORDS.among.put("?2"));
     db.execute(&sql, &values![snapshot, guilds]).await.map(drop)
 }
 
@@ -136,8 +136,8 @@ async fn stage_subscriptions<D: Database>(db: &D, snapshot: i64, lines: &[Subscr
     let mut replaced = keep_last(&mut lines, |line| line.userid);
     let users: Vec<Snowflake> = lines.iter().map(|line| line.userid).collect();
     let sql = format!(
-        "DELETE FROM staged_subscriptions WHERE snapshot = $1 AND userid {} RETURNING userid",
-        D::WORDS.among.put("$2")
+        "DELETE FROM staged_subscriptions WHERE snapshot = ?1 AND userid {} RETURNING userid",
+        D::WORDS.among.put("?2")
     );
     for row in db.query(&sql, &values![snapshot, users]).await? {
         replaced.push(row.get(0)?);
@@ -148,9 +148,9 @@ async fn stage_subscriptions<D: Database>(db: &D, snapshot: i64, lines: &[Subscr
     let lines: Vec<_> = lines.iter().map(row).collect();
     let sql = format!(
         "INSERT INTO staged_subscriptions (snapshot, userid, slots, active_until, guilds)
-        SELECT $1, CAST(value ->> 0 AS BIGINT), CAST(value ->> 1 AS BIGINT), CAST(value ->> 2 AS BIGINT), value ->> 3
+        SELECT ?1, CAST(value ->> 0 AS BIGINT), CAST(value ->> 1 AS BIGINT), CAST(value ->> 2 AS BIGINT), value ->> 3
         FROM {} WHERE true",
-        D::WORDS.elements.put("$2")
+        D::WORDS.elements.put("?2")
     );
     db.execute(&sql, &values![snapshot, json(&lines)]).await?;
     Ok(replaced)
@@ -195,7 +195,7 @@ pub(crate) async fn commit<D: Database>(
 
 /// Takes a snapshot out of staging.
 async fn take<D: Database>(db: &D, snapshot: SnapshotId) -> Result<Option<StagedSnapshot>, D> {
-    let sql = "DELETE FROM staged_snapshots WHERE id = $1
+    let sql = "DELETE FROM staged_snapshots WHERE id = ?1
         RETURNING shard_count, shard_id, key, instance, sequence, guilds, member_sum, basis, id";
     let Some(row) = db.query_first(sql, &values![snapshot.0]).await? else { return Ok(None) };
     Ok(Some(StagedSnapshot {
@@ -223,7 +223,7 @@ async fn replace_shard<D: Database>(
     let sql = format!(
         "INSERT INTO feed_shards
             (shard_count, shard_id, snapshot, committed, key, instance, snapshot_at, guilds, member_sum)
-        VALUES ($1, $2, $3, {version}, $4, $5, $6, $7, $8)
+        VALUES (?1, ?2, ?3, {version}, ?4, ?5, ?6, ?7, ?8)
         ON CONFLICT (shard_count, shard_id) DO UPDATE SET snapshot = excluded.snapshot, committed = excluded.committed,
             key = excluded.key, instance = excluded.instance, snapshot_at = excluded.snapshot_at,
             guilds = excluded.guilds, member_sum = excluded.member_sum"
@@ -235,7 +235,7 @@ async fn replace_shard<D: Database>(
     let plan = Replacement::plan(shard, overlapping, &commits, has_uncovered);
     if !plan.superseded.is_empty() {
         let superseded: Vec<i64> = plan.superseded.iter().map(|sent| sent.snapshot).collect();
-        let sql = format!("DELETE FROM feed_shards WHERE snapshot {}", D::WORDS.among.put("$1"));
+        let sql = format!("DELETE FROM feed_shards WHERE snapshot {}", D::WORDS.among.put("?1"));
         db.execute(&sql, &values![superseded.as_slice()]).await?;
     }
     clean_up::sweep_whole(db, &plan.removed).await?;
@@ -248,14 +248,14 @@ async fn replace_shard<D: Database>(
 
 /// Whether there are guilds that no snapshot covered when they were stored.
 async fn has_uncovered<D: Database>(db: &D) -> Result<bool, D> {
-    let sql = "SELECT 1 FROM feed_shards WHERE shard_count = 0 AND snapshot = $1 AND guilds > 0";
+    let sql = "SELECT 1 FROM feed_shards WHERE shard_count = 0 AND snapshot = ?1 AND guilds > 0";
     Ok(db.query_first(sql, &values![UNCOVERED]).await?.is_some())
 }
 
 /// Moves unavailable guilds to this snapshot as they are stored now, and returns what was moved: no read will look for them in
 /// their old place any more.
 async fn move_unavailable<D: Database>(db: &D, snapshot: i64, shard: ShardKey) -> Result<GuildTotals, D> {
-    let kept = db.query("DELETE FROM staged_kept WHERE snapshot = $1 RETURNING guild", &values![snapshot]).await?;
+    let kept = db.query("DELETE FROM staged_kept WHERE snapshot = ?1 RETURNING guild", &values![snapshot]).await?;
     let mut unavailable: Vec<Snowflake> = readable!("guild", kept, |row| row.get(0));
     unavailable.retain(|guild| shard.covers(*guild));
     let mut all = GuildTotals::default();

@@ -14,11 +14,11 @@ pub(super) async fn of_user_or_naming<D: Database>(
 ) -> Result<Vec<Subscription>, D> {
     let sql = format!(
         "WITH wanted (userid) AS (
-            SELECT CAST($1 AS BIGINT) UNION SELECT userid FROM subscription_guilds WHERE guild {})
+            SELECT CAST(?1 AS BIGINT) UNION SELECT userid FROM subscription_guilds WHERE guild {})
         SELECT userid, slots, active_until, guild
         FROM wanted JOIN subscriptions USING (userid) LEFT JOIN subscription_guilds USING (userid)
         ORDER BY userid, ordinal",
-        D::WORDS.among.put("$2")
+        D::WORDS.among.put("?2")
     );
     let mut found: Vec<Subscription> = Vec::new();
     // A broken one counts as none, and does not take the user's guilds with it.
@@ -44,16 +44,16 @@ fn read(row: &Row) -> Read<(Option<Snowflake>, Subscription)> {
 pub(crate) async fn put<D: Database>(db: &D, topics: &mut ChangedTopics, subscription: &Subscription) -> Result<(), D> {
     let Subscription { userid: user, slots, active_until, .. } = subscription;
     forget_guilds(db, topics, *user).await?;
-    let sql = "INSERT INTO subscriptions (userid, slots, active_until) VALUES ($1, $2, $3)
-        ON CONFLICT (userid) DO UPDATE SET slots = $2, active_until = $3";
+    let sql = "INSERT INTO subscriptions (userid, slots, active_until) VALUES (?1, ?2, ?3)
+        ON CONFLICT (userid) DO UPDATE SET slots = ?2, active_until = ?3";
     db.execute(sql, &values![user, slots, active_until]).await?;
     let guilds = subscription.distinct_guilds();
     let named: Vec<(i64, usize)> =
         guilds.iter().enumerate().map(|(ordinal, guild)| (guild.stored(), ordinal)).collect();
     let sql = format!(
         "INSERT INTO subscription_guilds (guild, userid, ordinal)
-        SELECT CAST(value ->> 0 AS BIGINT), $1, CAST(value ->> 1 AS BIGINT) FROM {} WHERE true",
-        D::WORDS.elements.put("$2")
+        SELECT CAST(value ->> 0 AS BIGINT), ?1, CAST(value ->> 1 AS BIGINT) FROM {} WHERE true",
+        D::WORDS.elements.put("?2")
     );
     db.execute(&sql, &values![user, json(&named)]).await?;
     topics.extend(guilds.iter().copied().map(Topic::PremiumEndOf));
@@ -63,14 +63,14 @@ pub(crate) async fn put<D: Database>(db: &D, topics: &mut ChangedTopics, subscri
 
 pub(crate) async fn remove<D: Database>(db: &D, topics: &mut ChangedTopics, user: Snowflake) -> Result<(), D> {
     forget_guilds(db, topics, user).await?;
-    if db.execute("DELETE FROM subscriptions WHERE userid = $1", &values![user]).await? > 0 {
+    if db.execute("DELETE FROM subscriptions WHERE userid = ?1", &values![user]).await? > 0 {
         topics.push(Topic::Id(user));
     }
     Ok(())
 }
 
 async fn forget_guilds<D: Database>(db: &D, topics: &mut ChangedTopics, user: Snowflake) -> Result<(), D> {
-    let sql = "DELETE FROM subscription_guilds WHERE userid = $1 RETURNING guild";
+    let sql = "DELETE FROM subscription_guilds WHERE userid = ?1 RETURNING guild";
     let named = db.query(sql, &values![user]).await?;
     topics.extend(readable!("guild of a subscription", named, |row| row.get(0).map(Topic::Id)));
     Ok(())

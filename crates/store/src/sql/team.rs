@@ -27,7 +27,7 @@ pub(crate) async fn roster<D: Database>(db: &D) -> Result<Roster, D> {
 
 /// What the roster grants a user, combined if it lists them more than once.
 pub(crate) async fn granted<D: Database>(db: &D, user: Snowflake) -> Result<PermissionSet, D> {
-    let rows = db.query("SELECT permissions FROM team WHERE discord_id = $1", &values![user]).await?;
+    let rows = db.query("SELECT permissions FROM team WHERE discord_id = ?1", &values![user]).await?;
     Ok(staff::union(readable!("team member", rows, |row| Ok(team_keys(&row.get::<String>(0)?)))))
 }
 
@@ -36,7 +36,7 @@ pub(crate) async fn replace<D: Database>(db: &D, topics: &mut ChangedTopics, ros
     topics.extend(readable!("team member", old, |row| row.get(0).map(Topic::Id)));
     let sql = "INSERT INTO team
         (ordinal, username, name, avatar, discord_id, role, color, category, position, permissions)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
     for (ordinal, RosterEntry { member, permissions }) in (0_i64..).zip(&roster.0) {
         let TeamMember { username, name, avatar, discord_id, role, color, category, position } = member;
         if forgotten::contains(db, *discord_id).await? {
@@ -52,8 +52,8 @@ pub(crate) async fn replace<D: Database>(db: &D, topics: &mut ChangedTopics, ros
 }
 
 pub(crate) async fn refresh_user<D: Database>(db: &D, topics: &mut ChangedTopics, user: &User) -> Result<(), D> {
-    let sql = "UPDATE team SET username = $2, name = $3, avatar = $4
-        WHERE discord_id = $1 AND (username, name, avatar) IS DISTINCT FROM ($2, $3, $4)";
+    let sql = "UPDATE team SET username = ?2, name = ?3, avatar = ?4
+        WHERE discord_id = ?1 AND (username, name, avatar) IS DISTINCT FROM (?2, ?3, ?4)";
     if db.execute(sql, &values![user.id, user.username, user.name, user.avatar]).await? > 0 {
         topics.push(Topic::Team);
     }

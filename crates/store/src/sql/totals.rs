@@ -46,7 +46,7 @@ pub(crate) async fn shown<D: Database>(db: &D) -> Result<GuildTotals, D> {
 }
 
 async fn put_hidden<D: Database>(db: &D, hidden: GuildTotals) -> Result<(), D> {
-    let sql = "UPDATE totals SET hidden_guilds = $1, hidden_members = $2";
+    let sql = "UPDATE totals SET hidden_guilds = ?1, hidden_members = ?2";
     db.execute(sql, &values![hidden.guilds, hidden.members]).await.map(drop)
 }
 
@@ -91,13 +91,13 @@ pub(crate) async fn write<D: Database>(db: &D, change: &TotalsChange) -> Result<
                 FROM (SELECT CAST(value ->> 0 AS BIGINT) AS count, CAST(value ->> 1 AS BIGINT) AS id,
                         CAST(value ->> 2 AS BIGINT) AS guilds, CAST(value ->> 3 AS BIGINT) AS members FROM {}) AS more
                 WHERE shard_count = more.count AND shard_id = more.id",
-                D::WORDS.elements.put("$1")
+                D::WORDS.elements.put("?1")
             );
             db.execute(&sql, &values![json(&shards)]).await?;
         }
     }
     if let Some(RatingsChange { count, sum }) = change.ratings() {
-        let sql = "UPDATE totals SET feedback = feedback + $1, ratings = ratings + $2";
+        let sql = "UPDATE totals SET feedback = feedback + ?1, ratings = ratings + ?2";
         db.execute(sql, &values![count, sum]).await?;
     }
     Ok(())
@@ -105,13 +105,13 @@ pub(crate) async fn write<D: Database>(db: &D, change: &TotalsChange) -> Result<
 
 /// Adds this to a shard's snapshot.
 pub(crate) async fn add<D: Database>(db: &D, (count, id): (i64, i64), more: GuildTotals) -> Result<(), D> {
-    let sql = "UPDATE feed_shards SET guilds = guilds + $3, member_sum = member_sum + $4
-        WHERE shard_count = $1 AND shard_id = $2";
+    let sql = "UPDATE feed_shards SET guilds = guilds + ?3, member_sum = member_sum + ?4
+        WHERE shard_count = ?1 AND shard_id = ?2";
     db.execute(sql, &values![count, id, more.guilds, more.members]).await.map(drop)
 }
 
 /// Subtracts this from a snapshot's count.
 pub(crate) async fn take_off<D: Database>(db: &D, snapshot: i64, removed: GuildTotals) -> Result<(), D> {
-    let sql = "UPDATE feed_shards SET guilds = guilds - $2, member_sum = member_sum - $3 WHERE snapshot = $1";
+    let sql = "UPDATE feed_shards SET guilds = guilds - ?2, member_sum = member_sum - ?3 WHERE snapshot = ?1";
     db.execute(sql, &values![snapshot, removed.guilds, removed.members]).await.map(drop)
 }

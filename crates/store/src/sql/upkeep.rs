@@ -30,7 +30,7 @@ pub(crate) async fn sealed_grants<D: Database>(
     let (table, id) = table(kind);
     let sql = format!(
         "SELECT {id}, grant_sealed FROM {table} WHERE grant_sealed IS NOT NULL
-            AND (CAST($1 AS BIGINT) IS NULL OR {id} > $1) ORDER BY {id} LIMIT $2"
+            AND (CAST(?1 AS BIGINT) IS NULL OR {id} > ?1) ORDER BY {id} LIMIT ?2"
     );
     let rows = db.query(&sql, &values![after, batch]).await?;
     let found = rows.iter().map(|row| Ok(HeldGrant { user: row.get(0)?, sealed: SealedGrant(row.get(1)?) }));
@@ -39,7 +39,7 @@ pub(crate) async fn sealed_grants<D: Database>(
 
 pub(crate) async fn replace_sealed<D: Database>(db: &D, kind: GrantKind, resealed: &[Resealed]) -> Result<usize, D> {
     let (table, id) = table(kind);
-    let sql = format!("UPDATE {table} SET grant_sealed = $3 WHERE {id} = $1 AND grant_sealed = $2");
+    let sql = format!("UPDATE {table} SET grant_sealed = ?3 WHERE {id} = ?1 AND grant_sealed = ?2");
     let mut replaced = 0;
     for Resealed { old, sealed } in resealed {
         replaced += db.execute(&sql, &values![old.user, old.sealed.0, sealed.0]).await?;

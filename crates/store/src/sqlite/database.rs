@@ -37,7 +37,7 @@ impl Database for Connection {
         grants_by_key: "SELECT CAST(grant_key AS BLOB), count(*) FROM
                 (SELECT grant_key FROM users WHERE grant_key IS NOT NULL
                 UNION ALL SELECT grant_key FROM revocations WHERE grant_key IS NOT NULL)
-            GROUP BY grant_key ORDER BY grant_key LIMIT $1",
+            GROUP BY grant_key ORDER BY grant_key LIMIT ?1",
         abandoned: "id NOT IN (SELECT id FROM staged_here)",
         touch: "",
         size: "(SELECT page_count * page_size FROM pragma_page_count, pragma_page_size)",
@@ -91,14 +91,12 @@ pub(crate) fn run<T>(work: impl Future<Output = rusqlite::Result<T>>) -> rusqlit
     })
 }
 
-/// The prepared statement with its parameters. Their numbers are in their names, because `SQLite` counts `$2` as the first if it
-/// comes first.
+/// The prepared statement with its parameters.
 fn bound<'a>(connection: &'a Connection, sql: &str, values: &[Value<'_>]) -> rusqlite::Result<CachedStatement<'a>> {
     let mut statement = connection.prepare_cached(sql)?;
-    for index in 1..=statement.parameter_count() {
-        let number = statement.parameter_name(index).and_then(|name| name.get(1..)?.parse::<usize>().ok());
-        let value = number.and_then(|number| values.get(number.checked_sub(1)?));
-        let value = value.ok_or(rusqlite::Error::InvalidParameterCount(values.len(), index))?;
+    let count = statement.parameter_count();
+    let values = values.get(..count).ok_or(rusqlite::Error::InvalidParameterCount(values.len(), count))?;
+    for (index, value) in (1..).zip(values) {
         statement.raw_bind_parameter(index, value)?;
     }
     Ok(statement)
@@ -158,10 +156,10 @@ mod tests {
     fn a_parameter_is_found_by_its_number() {
         let connection = Connection::open_in_memory().unwrap();
         let read = |sql, values: &[Value<'_>]| run(Database::query_one(&connection, sql, values));
-        let row = read("SELECT $2, $1, $2, $3", &values!["a", 7_u64, vec!["b", "c"]]).unwrap();
+        let row = read("SELECT ?2, ?1, ?2, ?3", &values!["a", 7_u64, vec!["b", "c"]]).unwrap();
         assert_eq!((row.get(0), row.get(1), row.get(2)), (Ok(7_u64), Ok("a".to_owned()), Ok(7_u64)));
         assert_eq!(row.get(3), Ok(r#"["b","c"]"#.to_owned()));
-        assert!(read("SELECT $2", &values![1_i64]).is_err(), "there is no second one");
+        assert!(read("SELECT ?2", &values![1_i64]).is_err(), "there is no second one");
     }
 
     #[test]

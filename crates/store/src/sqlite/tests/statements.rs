@@ -34,7 +34,7 @@ fn no_statement_of_a_hot_path_walks_a_table_or_sorts() {
     }
     let slots = plan(&connection, &feedback::by_slot::<Connection>());
     assert!(slots.contains("feedback_slot (slot=?)") && !slots.contains("SCAN feedback"), "{slots}");
-    let covered = plan(&connection, &select_covered::<Connection>("asked.guild", "$1"));
+    let covered = plan(&connection, &select_covered::<Connection>("asked.guild", "?1"));
     assert!(!covered.contains("SCAN feed_shards") && !covered.contains("SCAN cover"), "{covered}");
     // Goes through the index from its end, and stops at the first.
     let plan = plan(&connection, feedback::LAST_SLOT);
