@@ -259,6 +259,8 @@ export class Visitor {
   }
 
   async leave() {
+    // The page may be in the middle of a request that the test routes. Its handler would fail after the test, and with it the whole file.
+    await this.context.unrouteAll({ behavior: "ignoreErrors" });
     await this.context.close();
   }
 }
