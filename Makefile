@@ -21,7 +21,7 @@ RELEASE_SYSTEM := launcher contents web-examples openapi feed-go
 RELEASE_CLUSTER := alerts
 RELEASE := test-licenses test-dist $(RELEASE_SYSTEM:%=test-%) $(RELEASE_CLUSTER:%=test-%) test-versions rolling-upgrade
 # Modules of the suite that test what is above the store: on SQLite only.
-ABOVE_STORE := browsers command_line compression connections dashboard_docs exit_codes fast_path feed_docs hosts http_protocol init logs \
+ABOVE_STORE := browsers command_line compression connections dashboard_docs dev exit_codes fast_path feed_docs hosts http_protocol init logs \
 	networks openapi repository secure site site_dashboard site_incidents site_look site_reference site_status sockets start_checks tls traces \
 	unread_answers
 

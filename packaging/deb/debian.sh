@@ -75,7 +75,7 @@ companion() { inside runuser -u bot-companion -- bot-companion "$@" --config "$c
 
 # Configures the unit as the package's README says, with a provider of our own, and starts it.
 start_unit() {
-    inside sh -c 'umask 077; echo not-a-secret >/etc/bot-companion/client-secret'
+    inside sh -c 'echo not-a-secret | install -m 640 -g bot-companion /dev/stdin /etc/bot-companion/client-secret'
     start_provider
     inside sed --in-place "s|^\[idp\]|&\nbase_url = \"$provider\"|" "$configuration"
     inside systemctl enable --quiet --now bot-companion

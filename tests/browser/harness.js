@@ -114,21 +114,35 @@ export class Service {
 
   /** The same with these variables. */
   static async startWith(variables, ...redirectUris) {
-    const folder = await makeFolder();
-    const args = ["dev", "--json", "--listen", "127.0.0.1:0", "--data", folder, "--no-limits"];
-    for (const uri of redirectUris) args.push("--redirect-uri", uri);
-    // The line is printed once the demo bot has sent its guilds, between log lines.
-    const line = /^\{"admin".*\}$/m;
-    const program = await startProgram(process.env.BOT_COMPANION, args, { env: { ...process.env, ...variables } }, (output) => line.test(output));
-    return new Service(folder, JSON.parse(program.output().match(line)[0]));
+    const service = new Service(await makeFolder(), variables, redirectUris);
+    await service.start("127.0.0.1:0");
+    return service;
   }
 
-  constructor(folder, addresses) {
-    this.folder = folder;
+  constructor(folder, variables, redirectUris) {
+    Object.assign(this, { folder, variables, redirectUris, sequence: 1 });
+  }
+
+  async start(listen) {
+    const args = ["dev", "--json", "--listen", listen, "--data", this.folder, "--no-limits"];
+    for (const uri of this.redirectUris) args.push("--redirect-uri", uri);
+    // The line is printed once the demo bot has sent its guilds, between log lines.
+    const line = /^\{"admin".*\}$/m;
+    const env = { ...process.env, ...this.variables };
+    this.program = await startProgram(process.env.BOT_COMPANION, args, { env }, (output) => line.test(output));
+    const addresses = JSON.parse(this.program.output().match(line)[0]);
     this.url = addresses.service;
     this.sandbox = addresses.sandbox;
     this.key = addresses.bot_key;
-    this.sequence = 1;
+  }
+
+  stop() {
+    return this.program.stop();
+  }
+
+  /** With the same address and data. */
+  startAgain() {
+    return this.start(new URL(this.url).host);
   }
 
   async call(method, path, headers = {}, body = undefined) {

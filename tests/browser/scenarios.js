@@ -102,6 +102,24 @@ export function drive(name, start, more = () => undefined, differences = {}) {
     await signOutButton(second).click();
     await isSignedOut(second);
     await isSignedOut(first);
+    // Each time: a tab that looked too early would miss some.
+    for (let round = 0; round < 3; round += 1) {
+      await signIn(first, "owner");
+      await isSignedIn(second, user.name);
+      await signOutButton(first).click();
+      await isSignedOut(second);
+    }
+  });
+
+  // A browser opens six connections to a host; the tabs share one for the live stream.
+  visit("eight tabs all show the servers", async (arrive, service) => {
+    const { user } = await service.as("owner");
+    const visitor = await arrive();
+    const pages = [await visitor.open(path)];
+    await signIn(pages[0], "owner");
+    await isSignedIn(pages[0], user.name);
+    while (pages.length < 8) pages.push(await visitor.open(path));
+    for (const page of pages) await servers(page).getByText(HARBOUR.name).waitFor();
   });
 
   visit("signing out everywhere reaches another browser", async (arrive, service) => {

@@ -18,7 +18,7 @@ pub fn data(name: &str) -> Option<Value> {
         "Status" => status(),
         "TeamMember" => json!({
             "username": "ottoline", "name": "Ottoline Marsh", "avatar": "https://cdn.example.com/avatars/ottoline.png",
-            "discord_id": "301557200914883072", "role": "Founder", "color": "#E0A030", "category": "direction", "position": 1,
+            "discord_id": "301557200914883072", "role": "Founder", "color": "#E0A030", "category": "leadership", "position": 1,
         }),
         "FeedbackEntry" => json!({
             "feedback": "Good support, quick answers.", "rating": 4, "timestamp": 1_794_700_000,

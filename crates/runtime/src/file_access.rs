@@ -1,6 +1,7 @@
 //! Who may use a file, in words for people.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -22,11 +23,31 @@ pub fn is_on_read_only_mount(path: &Path) -> bool {
     rustix::fs::statvfs(path).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
+/// The name of a file's owner, or else the number.
+pub fn owner(path: &Path) -> String {
+    let number = fs::metadata(path).map(|found| found.uid().to_string()).unwrap_or_default();
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let mut users = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    users.find(|user| user.get(2) == Some(&number.as_str())).map_or(number.clone(), |user| user[0].to_owned())
+}
+
 /// A file's or folder's owner and mode, and who asks; empty if unknown.
 pub fn owner_and_mode(path: &Path) -> String {
     // The owner of a process's own folder is the user it runs as.
     let own = fs::metadata("/proc/self").map(|process| process.uid()).ok();
     fs::metadata(path).map(|found| in_words(found.uid(), found.mode() & 0o7777, own)).unwrap_or_default()
+}
+
+/// Why this process cannot read a file that only its group has to read, and what to run.
+pub fn cannot_be_read(path: &Path, error: &io::Error) -> String {
+    let owner = owner_and_mode(path);
+    // The group of a process's own folder is the group it runs as.
+    let Some(own) = fs::metadata("/proc/self").ok().filter(|_| error.kind() == io::ErrorKind::PermissionDenied) else {
+        return format!("cannot be read: {error}");
+    };
+    let (path, own) = (path.display(), own.gid());
+    let owner = if owner.is_empty() { owner } else { format!(": {owner}") };
+    format!("cannot be read: {error}{owner}; run `chgrp {own} {path} && chmod 640 {path}`")
 }
 
 /// The command that lets the user of this process read and write a file.

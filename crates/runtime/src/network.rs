@@ -21,6 +21,11 @@ impl Network {
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.contains(&address.to_canonical())
     }
+
+    /// Whether every address of its kind is in it.
+    pub fn is_everywhere(&self) -> bool {
+        self.0.prefix_len() == 0
+    }
 }
 
 impl FromStr for Network {

@@ -1,18 +1,25 @@
 //! The sandbox's codes and tokens: who got which, and whether they are still valid.
+//!
+//! A token says itself whose it is, and is signed. With a key that is kept, it outlives the sandbox, so that a restart of `dev`
+//! signs nobody out. What was revoked or used up is only known until then.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::{Time, token};
 use runtime::random;
+use serde::{Deserialize, Serialize};
 
 const CODE_LIFE: Duration = Duration::from_secs(100);
 /// How long an access token is valid: a week.
 pub(super) const ACCESS_LIFE: Duration = Duration::from_hours(7 * 24);
-/// How many codes and tokens of each kind are remembered: a sandbox that runs for weeks must not grow.
+const ACCESS: &str = "sandboxaccess_";
+const REFRESH: &str = "sandboxrefresh_";
+/// How many codes and used tokens are remembered: a sandbox that runs for weeks must not grow.
 const REMEMBERED: usize = 200_000;
 
 /// What was requested with a code.
@@ -54,12 +61,15 @@ pub(super) struct TokenPair {
     pub(super) scope: String,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct IssuedTokens {
+    key: hmac::Key,
     codes: Bounded<Code>,
-    access: Bounded<Token>,
-    refresh: Bounded<Token>,
-    eras: HashMap<String, Era>,
+    /// The numbers of the refresh tokens that are used up.
+    used: Bounded<()>,
+    /// The number of the newest token. Numbers are times in milliseconds, so that they grow across restarts.
+    last: u64,
+    ends: HashMap<String, Ends>,
 }
 
 #[derive(Debug)]
@@ -69,22 +79,35 @@ struct Code {
     expires: Time,
 }
 
-#[derive(Debug)]
+/// What a token says.
+#[derive(Debug, Serialize, Deserialize)]
 struct Token {
     person: String,
     scope: String,
-    era: Era,
-    expires: Time,
+    number: u64,
+    /// In seconds since 1970; never if there is none, as for a refresh token.
+    expires: Option<u64>,
 }
 
-/// Tokens are only valid in the era they were created in, so starting another one ends all of a person's tokens immediately.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Era {
-    grant: u64,
+/// The newest tokens of a person that have ended, so that all of their tokens can end at once.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ends {
+    all: u64,
     access: u64,
 }
 
 impl IssuedTokens {
+    /// Signs with this key; the same one reads the tokens later.
+    pub(super) fn new(key: &[u8], now: Time) -> Self {
+        Self {
+            key: hmac::Key::new(hmac::HMAC_SHA256, key),
+            codes: Bounded::default(),
+            used: Bounded::default(),
+            last: now.millis(),
+            ends: HashMap::new(),
+        }
+    }
+
     pub(super) fn issue_code(&mut self, person: &str, terms: Terms, now: Time) -> String {
         let code = secret("sandboxcode_");
         self.codes.insert(code.clone(), Code { person: person.to_owned(), terms, expires: now.after(CODE_LIFE) });
@@ -110,51 +133,73 @@ impl IssuedTokens {
     }
 
     pub(super) fn grant(&mut self, person: &str, scope: &str, now: Time) -> TokenPair {
-        let pair =
-            TokenPair { access: secret("sandboxaccess_"), refresh: secret("sandboxrefresh_"), scope: scope.to_owned() };
-        let era = self.era(person);
-        let token = |expires| Token { person: person.to_owned(), scope: pair.scope.clone(), era, expires };
-        self.access.insert(pair.access.clone(), token(now.after(ACCESS_LIFE)));
-        self.refresh.insert(pair.refresh.clone(), token(Time::from_millis(u64::MAX)));
-        pair
+        let access = self.issue(ACCESS, person, scope, Some(now.after(ACCESS_LIFE)), now);
+        let refresh = self.issue(REFRESH, person, scope, None, now);
+        TokenPair { access, refresh, scope: scope.to_owned() }
+    }
+
+    fn issue(&mut self, kind: &str, person: &str, scope: &str, expires: Option<Time>, now: Time) -> String {
+        self.last = now.millis().max(self.last + 1);
+        let token = Token {
+            person: person.to_owned(),
+            scope: scope.to_owned(),
+            number: self.last,
+            expires: expires.map(Time::seconds),
+        };
+        let text = URL_SAFE_NO_PAD.encode(serde_json::to_string(&token).unwrap_or_default());
+        format!("{kind}{text}.{}", URL_SAFE_NO_PAD.encode(hmac::sign(&self.key, format!("{kind}{text}").as_bytes())))
+    }
+
+    /// What a token says, if it is one of ours.
+    fn read(&self, kind: &str, token: &str) -> Option<Token> {
+        let (text, signature) = token.rsplit_once('.')?;
+        let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
+        hmac::verify(&self.key, text.as_bytes(), &signature).ok()?;
+        let said = URL_SAFE_NO_PAD.decode(text.strip_prefix(kind)?).ok()?;
+        serde_json::from_slice(&said).ok()
     }
 
     /// Uses up the refresh token for a new pair.
     pub(super) fn refresh(&mut self, refresh: &str, now: Time) -> Option<TokenPair> {
-        let token = self.refresh.map.remove(refresh)?;
-        let good = token.era.grant == self.era(&token.person).grant;
-        good.then(|| self.grant(&token.person, &token.scope, now))
+        let token = self.read(REFRESH, refresh)?;
+        let number = token.number.to_string();
+        if token.number <= self.ends(&token.person).all || self.used.map.contains_key(&number) {
+            return None;
+        }
+        self.used.insert(number, ());
+        Some(self.grant(&token.person, &token.scope, now))
     }
 
     /// The person behind an access token, if it is valid and has that scope.
     pub(super) fn person(&self, access: &str, scope: &str, now: Time) -> Option<String> {
-        let token = self.access.map.get(access)?;
-        let good = token.era == self.era(&token.person) && token.expires > now;
+        let token = self.read(ACCESS, access)?;
+        let ends = self.ends(&token.person);
+        let good = token.number > ends.all.max(ends.access) && token.expires? > now.seconds();
         let scoped = token.scope.split(' ').any(|granted| granted == scope);
-        (good && scoped).then(|| token.person.clone())
+        (good && scoped).then_some(token.person)
     }
 
     /// Ends every token of the person that this one belongs to.
     pub(super) fn revoke(&mut self, token: &str) {
-        let found = self.access.map.get(token).or_else(|| self.refresh.map.get(token));
-        // A token of a past era has nothing left to end.
-        let person =
-            found.filter(|token| token.era.grant == self.era(&token.person).grant).map(|token| token.person.clone());
-        if let Some(person) = person {
-            self.revoke_all(&person);
+        let found = self.read(ACCESS, token).or_else(|| self.read(REFRESH, token));
+        // One that has ended has nothing left to end.
+        if let Some(token) = found.filter(|token| token.number > self.ends(&token.person).all) {
+            // The clock may have been set back since.
+            self.last = self.last.max(token.number);
+            self.revoke_all(&token.person);
         }
     }
 
     pub(super) fn revoke_all(&mut self, person: &str) {
-        self.eras.entry(person.to_owned()).or_default().grant += 1;
+        self.ends.entry(person.to_owned()).or_default().all = self.last;
     }
 
     pub(super) fn expire_access(&mut self, person: &str) {
-        self.eras.entry(person.to_owned()).or_default().access += 1;
+        self.ends.entry(person.to_owned()).or_default().access = self.last;
     }
 
-    fn era(&self, person: &str) -> Era {
-        self.eras.get(person).copied().unwrap_or_default()
+    fn ends(&self, person: &str) -> Ends {
+        self.ends.get(person).copied().unwrap_or_default()
     }
 }
 
@@ -195,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_code_works_once_in_time_and_on_its_terms() {
-        let mut grants = IssuedTokens::default();
+        let mut grants = IssuedTokens::new(b"key", NOW);
         let uri = "https://a.example/cb";
         let s256 = Challenge::S256("E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM".to_owned());
         let verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
@@ -224,7 +269,7 @@ mod tests {
 
     #[test]
     fn tokens_end_when_they_should() {
-        let mut grants = IssuedTokens::default();
+        let mut grants = IssuedTokens::new(b"key", NOW);
         let good =
             |grants: &IssuedTokens, pair: &TokenPair, now| grants.person(&pair.access, "identify", now).is_some();
         let first = grants.grant("ada", "identify guilds", NOW);
@@ -247,5 +292,30 @@ mod tests {
         let fourth = grants.grant("ada", "identify", NOW);
         grants.revoke(&first.access);
         assert!(good(&grants, &fourth, NOW), "a token that is over ends nothing more");
+    }
+
+    #[test]
+    fn tokens_outlive_the_sandbox_with_the_key_and_cannot_be_made_without_it() {
+        let mut grants = IssuedTokens::new(b"key", NOW);
+        let pair = grants.grant("ada", "identify", NOW);
+        let later = NOW.after(CODE_LIFE);
+        let mut again = IssuedTokens::new(b"key", later);
+        assert_eq!(again.person(&pair.access, "identify", NOW).as_deref(), Some("ada"));
+        assert_eq!(again.person(&pair.refresh, "identify", NOW), None, "the other kind");
+        let next = again.refresh(&pair.refresh, NOW).unwrap();
+        assert_ne!(next.access, pair.access);
+        again.revoke(&pair.access);
+        assert_eq!(again.person(&next.access, "identify", NOW), None, "also what came later");
+        let mut again = IssuedTokens::new(b"key", later);
+        again.revoke_all("ada");
+        assert_eq!(again.person(&pair.access, "identify", NOW), None);
+        let again = IssuedTokens::new(b"key", NOW);
+        let other = IssuedTokens::new(b"other", NOW);
+        let forged = pair.access.replace("sandboxaccess_e", "sandboxaccess_f");
+        for (grants, token) in
+            [(&other, pair.access.as_str()), (&again, &forged), (&again, "sandboxaccess_x.y"), (&again, "")]
+        {
+            assert_eq!(grants.person(token, "identify", NOW), None, "{token}");
+        }
     }
 }

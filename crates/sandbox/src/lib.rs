@@ -1,5 +1,5 @@
 //! A provider to develop and test against: a real HTTP server that speaks Discord's wire format, with people to sign in as and
-//! fault injection. It keeps everything in memory and trusts everyone, so it belongs on a loopback address.
+//! fault injection. It keeps nothing on disk and trusts everyone, so it belongs on a loopback address.
 //!
 //! - `server`: sockets and routes. `api`: the four endpoints. `page`: the page for choosing a person.
 //!   `invite`: the page for adding the bot to a server.
@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use runtime::clock::Clock;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::control::Control;
@@ -48,6 +48,8 @@ pub struct SandboxOptions {
     pub service_url: Option<String>,
     /// Decides when codes and tokens expire.
     pub clock: Clock,
+    /// Signs the tokens. With the same key, those of an earlier sandbox still work.
+    pub token_key: SecretString,
 }
 
 /// A running provider. It stops when it is dropped.
@@ -79,8 +81,8 @@ impl Sandbox {
             indexes: options.people.iter().enumerate().map(|(index, person)| (person.name.clone(), index)).collect(),
             people: Mutex::new(options.people.clone()),
             redirect_uris: Mutex::new(options.redirect_uris.clone()),
+            grants: Mutex::new(IssuedTokens::new(options.token_key.expose_secret().as_bytes(), options.clock.now())),
             options,
-            grants: Mutex::default(),
             switches: FaultSwitches::default(),
             control: Control::default(),
         });

@@ -90,11 +90,38 @@ pub fn id(number: u64) -> Snowflake {
     Snowflake::new(number).expect("a valid ID")
 }
 
+/// What somebody is in a guild.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Owner,
+    Manager,
+    Member,
+}
+
+/// A guild as somebody with this standing sees it.
+pub fn guild(id: Snowflake, name: &str, icon: Option<String>, standing: Standing) -> PersonGuild {
+    let permissions = match standing {
+        Standing::Owner => EVERYTHING,
+        Standing::Manager => PLAIN | MANAGE_GUILD,
+        Standing::Member => PLAIN,
+    };
+    let owner = standing == Standing::Owner;
+    PersonGuild {
+        id,
+        name: name.to_owned(),
+        icon,
+        owner,
+        permissions,
+        features: vec!["COMMUNITY".to_owned(), "NEWS".to_owned()],
+    }
+}
+
 /// The seven demo people: one for each kind of standing in a guild, and one who is in as many as possible.
 pub fn demo() -> Vec<Person> {
-    let owns = |guild| place(guild, true, EVERYTHING);
-    let manages = |guild| place(guild, false, PLAIN | MANAGE_GUILD);
-    let visits = |guild| place(guild, false, PLAIN);
+    let place = |of: DemoGuild, standing| guild(id(of.id), of.name, None, standing);
+    let owns = |guild| place(guild, Standing::Owner);
+    let manages = |guild| place(guild, Standing::Manager);
+    let visits = |guild| place(guild, Standing::Member);
     vec![
         person(
             "owner",
@@ -191,17 +218,6 @@ fn person(name: &str, number: u64, names: (&str, Option<&str>), about: &str, gui
         avatar: None,
         about: about.to_owned(),
         guilds,
-    }
-}
-
-fn place(guild: DemoGuild, owner: bool, permissions: u64) -> PersonGuild {
-    PersonGuild {
-        id: id(guild.id),
-        name: guild.name.to_owned(),
-        icon: None,
-        owner,
-        permissions,
-        features: vec!["COMMUNITY".to_owned(), "NEWS".to_owned()],
     }
 }
 

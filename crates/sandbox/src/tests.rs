@@ -28,6 +28,7 @@ fn world() -> World {
         people: people::demo(),
         service_url: Some("http://127.0.0.1:8080/".to_owned()),
         clock: clock.clone(),
+        token_key: SecretString::from("token key"),
     };
     let sandbox = Sandbox::start(TcpListener::bind("127.0.0.1:0").unwrap(), options).unwrap();
     let client = Client::builder().no_proxy().redirect(redirect::Policy::none()).build().unwrap();

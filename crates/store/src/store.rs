@@ -256,6 +256,16 @@ impl Store {
         read!(self, Statement, (guilds), |db| guilds::without_bot(db, guilds))
     }
 
+    /// Some guilds of the bot, for `dev`, whose people join them.
+    pub async fn some_guilds(&self, most: u32) -> Result<Vec<Snowflake>> {
+        read!(self, Statement, (most), |db| guilds::some(db, *most))
+    }
+
+    /// Some of a guild's staff, for `dev`.
+    pub async fn some_staff(&self, guild: Snowflake, most: u32) -> Result<Vec<Snowflake>> {
+        read!(self, Statement, (guild, most), |db| guilds::some_staff(db, *guild, *most))
+    }
+
     /// Draws feedback with the numbers that `seed` produces.
     pub async fn sample_feedback(&self, seed: u64) -> Result<Sample> {
         read!(self, Statement, (seed), |db| feedback::sample(db, *seed))

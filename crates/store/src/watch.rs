@@ -87,7 +87,7 @@ pub(super) fn count<T>(metrics: &StoreMetrics, access: StoreAccess, outcome: &Re
     if let Err(StoreError::Damaged(why)) = outcome
         && metrics.damaged.raise()
     {
-        error!(cause = %why, "store_damaged: what is stored cannot be read; see docs/alerts.md, CompanionStoreDamaged");
+        error!(cause = %why, "store_damaged: what is stored cannot be read; see CompanionStoreDamaged in the documentation, under Alerts");
     }
 }
 

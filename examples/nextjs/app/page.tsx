@@ -1,25 +1,27 @@
-import { CompanionError, type Guild, type User, updatedAt } from "@bot-companion/web/server";
+import { CompanionError, type Guild, type ServerSession } from "@bot-companion/web/server";
 import { headers } from "next/headers";
 import { companion } from "../lib/companion";
 import { kindly } from "../lib/kindly";
 import { Live } from "./live";
 
 interface View {
-  user: User | null;
-  uptime: string;
+  session: ServerSession;
+  uptime?: string;
   guilds?: Guild[];
+  updatedAt?: number;
   problem?: string;
 }
 
 /** Runs on the server, so that the token never leaves its cookie. */
 async function read(): Promise<View> {
   const request = { headers: await headers() };
-  const view: View = { user: null, uptime: "offline" };
+  const view: View = { session: await companion.session(request) };
+  if (view.session.state === "unknown") view.problem = view.session.error.code;
   try {
-    const [me, status] = await Promise.all([companion.session(request), companion.api(request).status()]);
-    view.uptime = status.health.bot.uptime.readable;
-    view.user = me?.user ?? null;
-    if (me) view.guilds = await companion.api(request).guilds();
+    if (view.session.state === "unknown") return view;
+    view.uptime = (await companion.api(request).status()).health.bot.uptime.readable;
+    const received = (time: number) => (view.updatedAt = time);
+    if (view.session.state === "in") view.guilds = await companion.api(request).guilds({ received });
   } catch (error) {
     if (!(error instanceof CompanionError)) throw error;
     view.problem = error.code;
@@ -28,7 +30,8 @@ async function read(): Promise<View> {
 }
 
 export default async function Page({ searchParams }: { searchParams: Promise<Record<string, string | string[] | undefined>> }) {
-  const { user, uptime, guilds, problem = (await searchParams)["sign_in_error"] } = await read();
+  const { session, uptime, guilds, updatedAt, problem = (await searchParams)["sign_in_error"] } = await read();
+  const user = session.state === "in" ? session.me.user : undefined;
   return (
     <>
       <Live userId={user?.id} />
@@ -45,7 +48,7 @@ export default async function Page({ searchParams }: { searchParams: Promise<Rec
               <button>Sign out everywhere</button>
             </form>
           </>
-        ) : (
+        ) : session.state === "out" && (
           <form action="/sign-in">
             <button>Sign in</button>
           </form>
@@ -53,16 +56,17 @@ export default async function Page({ searchParams }: { searchParams: Promise<Rec
       </header>
       <main>
         <p role="alert">{problem && kindly(String(problem))}</p>
-        {user ? <Servers guilds={guilds} /> : <p role="status">You're signed out.</p>}
+        {user && <Servers guilds={guilds} updatedAt={updatedAt} />}
+        {session.state === "out" && <p role="status">You're signed out.</p>}
       </main>
       <footer>
-        <p role="status">{uptime === "offline" ? "The bot is offline." : `The bot has been online for ${uptime}.`}</p>
+        <p role="status">{uptime && (uptime === "offline" ? "The bot is offline." : `The bot has been online for ${uptime}.`)}</p>
       </footer>
     </>
   );
 }
 
-function Servers({ guilds }: { guilds: Guild[] | undefined }) {
+function Servers({ guilds, updatedAt }: { guilds: Guild[] | undefined; updatedAt: number | undefined }) {
   if (!guilds) {
     // Works before the page's scripts do.
     return (
@@ -83,7 +87,7 @@ function Servers({ guilds }: { guilds: Guild[] | undefined }) {
           </li>
         ))}
       </ul>
-      <p role="status">{guilds.length === 0 ? "None of your servers have the bot yet." : `Updated at ${new Date(updatedAt(guilds) ?? 0).toISOString().slice(11, 16)} UTC`}</p>
+      <p role="status">{guilds.length === 0 ? "None of your servers have the bot yet." : `Updated at ${new Date(updatedAt ?? 0).toISOString().slice(11, 16)} UTC`}</p>
     </section>
   );
 }

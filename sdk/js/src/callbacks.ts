@@ -47,6 +47,11 @@ export class Callbacks {
     this.#askAgain = askAgain;
   }
 
+  /** Without it, nobody is staff. */
+  get hasGrants(): boolean {
+    return this.#handlers.grants !== undefined;
+  }
+
   /** The last answers of all three; null if one has never answered. */
   last(guild: string): Facts | null {
     const last = this.#last.get(guild) ?? {};
@@ -190,10 +195,10 @@ async function called<T>(call: () => T): Promise<Awaited<T>> {
   return await call();
 }
 
-/** A missing answer does not mean no. */
+/** `undefined` isn't false, and the string "no" isn't true. */
 function readFlag(value: unknown): boolean {
-  if (value === null || value === undefined) throw new TypeError("it must return true or false");
-  return Boolean(value);
+  if (typeof value !== "boolean") throw new TypeError("it must return true or false");
+  return value;
 }
 
 function isComplete(facts: { [Name in keyof Facts]: Facts[Name] | undefined }): facts is Facts {

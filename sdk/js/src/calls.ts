@@ -58,10 +58,12 @@ export class Calls {
     if (status === 200 && data === null) {
       return this.#failed(call.channel, "another server responded, check COMPANION_URL", null);
     }
-    if (data !== null && (status === 200 || call.understands?.(status, data))) {
+    // A proxy's 413 has no envelope.
+    const known = data ?? {};
+    if (status === 200 || call.understands?.(status, known)) {
       this.#succeeded(call.channel);
-      this.#noteIgnored(data);
-      return { failed: false, status, data };
+      this.#noteIgnored(known);
+      return { failed: false, status, data: known };
     }
     const asked = retryAfter(response.retryAfter, this.#clock.now(), this.#limits.longestRetryAfter);
     // Being told to wait isn't an outage.
@@ -153,7 +155,8 @@ export function refusedLines(status: number, data: Record<string, unknown>, sent
   return new Map([...refused].sort(([one], [other]) => one - other));
 }
 
-function meaning(status: number, data: Record<string, unknown> | null): string {
+/** For the log. */
+export function meaning(status: number, data: Record<string, unknown> | null): string {
   if (status === 413) return "status 413, the service, or a proxy in front of it, refuses a body of this size";
   const code = data && typeof data["error"] === "string" ? ` ${data["error"]}` : "";
   const hint = status === 404 || (status >= 300 && status < 400) ? ", check COMPANION_URL" : "";

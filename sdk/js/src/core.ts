@@ -225,8 +225,8 @@ export class Core {
     this.#listChanged("team");
   }
 
-  feedback(entry: object): Promise<Delivery> {
-    return this.#addFeedback("feedback", entry);
+  feedback(entry: { timestamp?: number | null }): Promise<Delivery> {
+    return this.#addFeedback("feedback", { ...entry, timestamp: entry.timestamp ?? Math.floor(this.#clock.now() / 1_000) });
   }
 
   feedbackGone(id: Id): Promise<Delivery> {
@@ -377,7 +377,9 @@ export class Core {
     this.#wasConnected = true;
     const { guilds, shards, staff } = this.status();
     const name = this.#world.name();
-    this.#status.info(`connected to ${this.#url}${name ? ` as ${name}` : ""}: ${counted(guilds, "guild")}, ${counted(shards, "shard")}, ${staff} staff`);
+    const counts = `${counted(guilds, "guild")}, ${counted(shards, "shard")}, ${staff} staff`;
+    const why = this.#callbacks.hasGrants ? "" : " (no `grants` callback)";
+    this.#status.info(`connected to ${this.#url}${name ? ` as ${name}` : ""}: ${counts}${why}`);
   }
 
   #synced(): void {

@@ -55,7 +55,9 @@ async function main(): Promise<number> {
     checkSpool(values.spool ?? env["COMPANION_SPOOL"]),
   ];
   for (const finding of findings) console.log(line(finding));
-  return findings.some(({ state }) => state === "wrong") ? 1 : 0;
+  const isWrong = findings.some(({ state }) => state === "wrong");
+  console.log(isWrong ? 'something is wrong: see the lines that begin with "wrong"' : "all is well");
+  return isWrong ? 1 : 0;
 }
 
 function line({ state, subject, message }: Finding): string {

@@ -1,5 +1,5 @@
 import type { Batch, Batches } from "./batch.js";
-import { type Answer, type Call, type Calls, refusedLines } from "./calls.js";
+import { type Answer, type Call, type Calls, meaning, refusedLines } from "./calls.js";
 import type { Clock } from "./clock.js";
 import type { Feedback } from "./feedback.js";
 import type { Heartbeat } from "./heartbeat.js";
@@ -284,7 +284,7 @@ export class Sender {
     }
     const refused = refusedLines(status, data, batch.lines.length);
     if (refused.size > 0) for (const [line, reason] of [...refused].reverse()) batches.drop(batch, line, reason);
-    else if (batch.lines.length === 1) batches.drop(batch, 0, `status ${status}`);
+    else if (batch.lines.length === 1) batches.drop(batch, 0, meaning(status, data));
     // Halving the batch finds out which line it is, or how many are too many.
     else if (batches.halve(batch)) this.resync();
     if (batch.lines.length === 0) this.#batch = null;

@@ -55,8 +55,8 @@ export interface FeedbackEntry {
   feedback: string;
   /** 1 to 5. */
   rating: number;
-  /** Epoch seconds. */
-  timestamp: number;
+  /** Epoch seconds. Default: now. */
+  timestamp?: number | null;
   submitter: Profile;
 }
 

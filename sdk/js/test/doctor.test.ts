@@ -49,13 +49,14 @@ test("everything is right: with the real service and a Discord", { skip: needsSe
   const right = await doctor(env, "doctor", "--grant-keys", "ADMIN,MOD");
   assert.equal(right.code, 0, right.output);
   assert.deepEqual(right.output.trim().split("\n").map((line) => line.slice(0, 17).trimEnd()), [
-    "ok     address", "ok     key", "ok     clock", "ok     intents", "ok     grant keys", "ok     spool",
+    "ok     address", "ok     key", "ok     clock", "ok     intents", "ok     grant keys", "ok     spool", "all is well",
   ]);
   assert.deepEqual(readdirSync(place), ["data"], "it leaves nothing behind");
 
   const revoked = await doctor({ ...env, COMPANION_BOT_KEY: "bck_0000000000000000000000000000000000000000000" }, "doctor");
   assert.equal(revoked.code, 1);
   assert.match(revoked.output, /^ok {5}address/m);
+  assert.match(revoked.output, /\nsomething is wrong: see the lines that begin with "wrong"\n$/);
   assert.match(revoked.output, /^wrong {2}key .*refuses COMPANION_BOT_KEY.*key create/m);
 });
 

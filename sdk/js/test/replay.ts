@@ -350,7 +350,7 @@ function reply(pending: Pending, lines: number, answer: Json | string | undefine
     pending.answer({ status: 200, retryAfter: null, data });
   } else if (answer === "lost") pending.lose();
   else if (answer === "garbage") pending.answer({ status: 200, retryAfter: null, data: null });
-  else if (typeof answer === "object") pending.answer({ status: answer["status"], retryAfter: answer["retry_after"] ?? null, data: answer["data"] ?? {} });
+  else if (typeof answer === "object") pending.answer({ status: answer["status"], retryAfter: answer["retry_after"] ?? null, data: answer["data"] ?? null });
   else if (answer === "hang") pending.hang();
   else throw new Error("an unknown answer");
 }

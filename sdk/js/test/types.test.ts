@@ -1,11 +1,14 @@
 // The types require what the service requires: tsc is the test, and a line without its error fails it.
 import { test } from "node:test";
 import { type Client, Collection } from "discord.js";
-import type { Companion, Grants, GuildPermission, Options, Subscription, TeamMember, attach } from "../src/index.js";
+import type { Companion, FeedbackEntry, Grants, GuildPermission, Options, Subscription, TeamMember, attach } from "../src/index.js";
 
 export const complete: TeamMember = { discord_id: 20n, username: "u", role: "Founder", color: "#5865F2", category: "lead", position: 1 };
 export const subscription: Subscription = { userid: 20n, slots: 1, guilds: ["4194304", 8388608n], active_until: new Date() };
+export const feedback: FeedbackEntry = { id: 1n, feedback: "Fine", rating: 5, submitter: { id: 20n, username: "u" } };
 
+// @ts-expect-error -- no submitter
+export const anonymous: FeedbackEntry = { id: 1n, feedback: "Fine", rating: 5 };
 // @ts-expect-error -- no color
 export const colourless: TeamMember = { discord_id: "20", username: "u", role: "Founder", category: "lead", position: 1 };
 // @ts-expect-error -- no id

@@ -20,6 +20,7 @@ from ._feedback import Delivery
 from ._limits import Limits
 from ._status import Counters, StatusReport, write
 from ._types import (
+    Bot,
     FeedbackEntry,
     FlagCallback,
     Grants,
@@ -56,7 +57,7 @@ __version__ = "0.1.0"
 
 
 def attach(
-    bot: Any,
+    bot: Bot,
     *,
     url: str | None = None,
     key: str | None = None,

@@ -7,11 +7,12 @@ report what isn't in their cache: a member they have never seen, or a guild that
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import aiohttp
 
@@ -223,20 +224,11 @@ class Listener:
 
     def start(self) -> None:
         connection = self._bot._connection
-        gateway: dict[str, Callable[[Any], None]] = {
-            "READY": self._ready,
-            "GUILD_CREATE": self._guild_create,
-            "GUILD_DELETE": self._guild_delete,
-            "GUILD_MEMBERS_CHUNK": lambda data: self._arrived(int(data["guild_id"])),
-            "GUILD_ROLE_CREATE": self._role,
-            "GUILD_ROLE_UPDATE": self._role,
-            "GUILD_ROLE_DELETE": self._role_delete,
-            "GUILD_MEMBER_ADD": self._member_add,
-            "GUILD_MEMBER_UPDATE": self._member_update,
-            "GUILD_MEMBER_REMOVE": self._member_remove,
-        }
-        for event, handler in gateway.items():
-            self._wrap_parser(connection.parsers, event, handler)
+        missing = missing_hooks(self._bot)
+        if missing:
+            self._companion.log.warn(f"{self._source.library()} {lacks(missing)}", once="hooks")
+        for event, handle in self.GATEWAY.items():
+            self._wrap_parser(connection.parsers, event, functools.partial(handle, self))
         self._wrap_dispatch(connection)
         self._source.when_limited = lambda seconds: self._companion.hear("limited", seconds)
         self._source.watch_limits()
@@ -348,6 +340,9 @@ class Listener:
         if self._bot.get_guild(guild.id) is not None:
             self._companion.hear("guild_here", guild.id)
 
+    def _members_chunk(self, data: Json) -> None:
+        self._arrived(int(data["guild_id"]))
+
     def _guild_create(self, data: Json) -> None:
         # The library reports the guild later, when it has the members, and never if its request for them fails.
         if not data.get("unavailable"):
@@ -387,6 +382,34 @@ class Listener:
         # For the bot itself, there is GUILD_DELETE.
         if user != getattr(getattr(self._bot, "user", None), "id", None):
             self._companion.hear("member_gone", int(data["guild_id"]), user)
+
+    GATEWAY: ClassVar[dict[str, Callable[[Listener, Json], None]]] = {
+        "READY": _ready,
+        "GUILD_CREATE": _guild_create,
+        "GUILD_DELETE": _guild_delete,
+        "GUILD_MEMBERS_CHUNK": _members_chunk,
+        "GUILD_ROLE_CREATE": _role,
+        "GUILD_ROLE_UPDATE": _role,
+        "GUILD_ROLE_DELETE": _role_delete,
+        "GUILD_MEMBER_ADD": _member_add,
+        "GUILD_MEMBER_UPDATE": _member_update,
+        "GUILD_MEMBER_REMOVE": _member_remove,
+    }
+    """The gateway events, and who handles each."""
+
+
+def missing_hooks(bot: Any) -> list[str]:
+    """What this adapter needs and the library lacks."""
+    connection = getattr(bot, "_connection", None)
+    parsers: dict[str, Any] = getattr(connection, "parsers", {})
+    hooks = {"dispatch": connection, "close": bot, "get_members": getattr(bot, "http", None)}
+    return [event for event in Listener.GATEWAY if event not in parsers] + [
+        name for name, owner in hooks.items() if not callable(getattr(owner, name, None))
+    ]
+
+
+def lacks(missing: Iterable[str]) -> str:
+    return f"lacks what the SDK patches: {', '.join(missing)}. Use a version that the SDK supports"
 
 
 def guild_named_in(about: Any) -> int | None:

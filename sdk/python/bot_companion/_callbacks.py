@@ -61,6 +61,7 @@ class Callbacks:
         self._of_guild = {name: (callback, read) for name, (callback, read) in given.items() if callback is not None}
         self._answers: dict[int, dict[str, Any]] = {}
         """The last answer of each callback, by guild."""
+        self.has_grants = grants is not None
         self.has_subscriptions = subscriptions is not None
         self.has_team = team is not None
         self._subscriptions = subscriptions
@@ -179,9 +180,10 @@ class Callbacks:
 
 
 def flag(answer: Any) -> bool:
-    if answer is None:
-        raise _lines.Slip("it must return True or False, not None")
-    return bool(answer)
+    # Not its truth value: "no" is true.
+    if not isinstance(answer, bool):
+        raise _lines.Slip(f"it must return True or False, not {_lines.shown(answer)}")
+    return answer
 
 
 def texts(keys: Any) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any, Literal, overload
 from . import _lines
 from ._budget import Budget
 from ._callbacks import Callbacks
-from ._events import Events
+from ._events import EventName, Events
 from ._feedback import Delivery, Feedback
 from ._guilds import Guilds
 from ._heartbeat import Heartbeat
@@ -200,8 +200,8 @@ class Companion:
             self._tasks = [asyncio.ensure_future(part) for part in parts]
             self.when_started()
 
-    def hear(self, event: str, *args: Any) -> None:
-        """An event from the library: the name of an `Events` method, and its arguments."""
+    def hear(self, event: EventName, *args: Any) -> None:
+        """An event from the library, with the arguments of its method in `Events`."""
         guild = None if event in ("session", "ready", "limited") else args[0]
         self._hear(event, lambda: getattr(self._events, event)(*args), guild)
 
@@ -237,6 +237,8 @@ class Companion:
     def _connected(self) -> None:
         guilds, shards = self._shards.guild_count(), len(self._source.own_shards())
         counts = f"{plural(guilds, 'guild')}, {plural(shards, 'shard')}, {self._staff.count()} staff"
+        if not self._callbacks.has_grants:
+            counts += " (no `grants` callback)"
         self._status.info(f"connected to {self._url} as {self._source.name()}: {counts}")
 
     def _state(self) -> State:

@@ -5,26 +5,30 @@ from __future__ import annotations
 import argparse
 import asyncio
 import email.utils
+import importlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import aiohttp
 
 from . import _configuration
+from ._adapter import LibrarySource, lacks, missing_hooks
 from ._callbacks import probable_key
 from ._companion import plural
 from ._lines import without_secrets
 from ._spool import check
+from ._status import describe
 from ._transport import NO_SERVICE
 from ._types import GUILD_PERMISSIONS
 
 DISCORD = "https://discord.com/api/v10"
 MEMBERS_INTENT = 1 << 14 | 1 << 15
 """The application may use GUILD_MEMBERS: one flag for bots in 100 or more guilds, one for fewer."""
+REVOKED = "`bot-companion key list` shows whether it was revoked; create one with `bot-companion key create`"
 SKEW = 30.0
 """How many seconds the clocks may differ."""
 TIMEOUT = aiohttp.ClientTimeout(total=30)
@@ -40,7 +44,7 @@ class Finding:
     """`None`: not checked."""
 
     def __str__(self) -> str:
-        mark = {True: "ok", False: "WRONG", None: "-"}[self.ok]
+        mark = {True: "ok", False: "wrong", None: "-"}[self.ok]
         return f"{mark:<6} {self.about:<11} {self.text}"
 
 
@@ -52,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     doctor = commands.add_parser(
         "doctor",
-        help="checks address, key, clock, intents, grant keys and spool",
+        help="checks address, key, clock, library, intents, grant keys and spool",
         description="Checks what the SDK needs. Run it on the bot's machine, with the bot's environment. Each line says ok, or what to do. "
         "The exit status is 1 if something is wrong.",
         epilog="Environment: COMPANION_URL and COMPANION_BOT_KEY as the bot has them; COMPANION_SPOOL if it has a spool; "
@@ -67,16 +71,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for finding in asyncio.run(examine(given, os.environ)):
         wrong |= finding.ok is False
         print(finding)
-    print("something is wrong: see the lines marked WRONG" if wrong else "all is well")
+    print('something is wrong: see the lines that begin with "wrong"' if wrong else "all is well")
     return 1 if wrong else 0
 
 
 async def examine(given: argparse.Namespace, environment: Mapping[str, str]) -> list[Finding]:
     found = await service(given.url, environment)
+    found.append(library())
     found.append(await intents(environment.get("DISCORD_TOKEN", ""), given.discord_api))
     found += grant_keys(given.grant_keys)
     spool = given.spool or environment.get("COMPANION_SPOOL")
-    found.append(spool_at(spool) if spool else Finding("spool", "none: waiting feedback is lost if the bot is killed (COMPANION_SPOOL)", None))
+    found.append(spool_at(spool) if spool else Finding("spool", "none: waiting feedback is lost if the process is killed. Set COMPANION_SPOOL to a file", None))
     return found
 
 
@@ -109,7 +114,7 @@ async def service(url: str | None, environment: Mapping[str, str]) -> list[Findi
     try:
         status, headers, body = await get(f"{address}/bot/state", f"Bearer {key or 'none'}")
     except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError) as error:
-        text = f"{without_secrets(address)} cannot be reached from here ({type(error).__name__}: {error}): is the service running, or is a firewall in the way?"
+        text = f"{without_secrets(address)} does not answer: {describe(error)}. Is the service running there, and can this machine reach it?"
         return [Finding("address", text, False), *found]
     return [*judge(without_secrets(address), status, body, bool(key)), *found, clock(headers, (started + time.time()) / 2)]
 
@@ -118,13 +123,13 @@ def judge(address: str, status: int, body: Json, has_key: bool) -> Iterator[Find
     if "code" not in body:
         yield Finding("address", f"{address}: {NO_SERVICE}", False)
         return
-    yield Finding("address", f"{address} is a bot-companion service")
+    yield Finding("address", f"the service answers at {address}")
     if not has_key:
         return
     if status == 401:
-        yield Finding("key", "the service refuses COMPANION_BOT_KEY: it was revoked, or belongs to another service (`bot-companion key list`)", False)
+        yield Finding("key", f"the service refuses COMPANION_BOT_KEY: {REVOKED}", False)
     elif status != 200:
-        yield Finding("key", f"the service answers {status} {body.get('message', '')}: check its log", False)
+        yield Finding("key", f"the service answers with status {status}: try again later, and check its log", False)
     else:
         data: Json = body.get("data") or {}
         shards: list[Any] = data.get("shards") or []
@@ -139,11 +144,31 @@ def clock(headers: Mapping[str, str], now: float) -> Finding:
     if abs(skew) <= SKEW:
         return Finding("clock", "agrees with the service's")
     direction = "ahead of" if skew > 0 else "behind"
-    text = f"this machine's clock is {abs(skew):.0f} s {direction} the service's: correct it (NTP), or feedback has wrong times"
+    text = f"this machine's clock is {abs(skew):.0f} s {direction} the service's: synchronise both (NTP)"
     return Finding("clock", text, False)
 
 
 # Discord, and the bot's own
+
+
+def installed() -> Any:
+    """A client of the installed library, unconnected; `None` if there is none."""
+    for name in ("discord", "nextcord", "disnake"):
+        try:
+            module = importlib.import_module(name)
+            return module.Client(intents=module.Intents.none())
+        except ImportError:
+            continue
+    return None
+
+
+def library(client: Callable[[], Any] = installed) -> Finding:
+    """The SDK patches the library, so another version may lack what it patches."""
+    bot = client()
+    if bot is None:
+        return Finding("library", "not checked: run this in the bot's environment, where discord.py or a fork is installed", None)
+    name, missing = LibrarySource(bot).library(), missing_hooks(bot)
+    return Finding("library", f"{name} {lacks(missing)}", False) if missing else Finding("library", f"{name} has everything the SDK needs")
 
 
 async def intents(token: str, api: str) -> Finding:
@@ -152,11 +177,11 @@ async def intents(token: str, api: str) -> Finding:
     try:
         status, _, body = await get(f"{api.rstrip('/')}/applications/@me", f"Bot {token.strip()}")
     except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError) as error:
-        return Finding("intents", f"Discord cannot be reached from here ({type(error).__name__}: {error})", False)
+        return Finding("intents", f"Discord does not answer: {describe(error)}", False)
     if status == 401:
-        return Finding("intents", "Discord refuses DISCORD_TOKEN: copy it again from the developer portal", False)
+        return Finding("intents", "Discord refuses DISCORD_TOKEN: copy it again from the developer portal, Bot, Token", False)
     if status != 200:
-        return Finding("intents", f"Discord answers {status}; try again later", False)
+        return Finding("intents", f"Discord answers with status {status}: try again later", False)
     if int(body.get("flags") or 0) & MEMBERS_INTENT:
         return Finding("intents", "the application may use GUILD_MEMBERS (the bot must request it, too: intents.members = True)")
     text = "the application may not use GUILD_MEMBERS, so staff cannot be found: turn on the Server Members Intent (developer portal, Bot)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import Literal
 
 from ._budget import Budget
 from ._callbacks import Callbacks
@@ -12,6 +13,14 @@ from ._marks import ASK, FIELDS, WHOLE, Marks
 from ._sender import Sender
 from ._snapshots import Shards
 from ._staff import Staff
+
+EventName = Literal[
+    "session", "ready", "limited",
+    "guild_here", "guild_unavailable", "guild_gone", "guild_changed",
+    "role_changed", "role_gone",
+    "member", "member_joined", "member_gone",
+]  # fmt: skip
+"""The methods of `Events` that the adapter calls."""
 
 
 class Events:

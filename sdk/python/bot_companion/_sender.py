@@ -349,7 +349,7 @@ class Sender:
     def _refuse_guild(self, guild: int, reason: str) -> None:
         self._status.counters["lines_refused"] += 1
         if self._refused.add(guild):
-            self._status.warn(f"the service refuses guild {guild}: {reason}; it stays as it was until it changes")
+            self._status.warn(f"the service refuses guild {guild}, which stays as it was until it changes: {reason}")
 
     # Subscriptions
 
@@ -418,7 +418,7 @@ class Sender:
 
     def _refuse_line(self, line: bytes, reason: str, once: Hashable = None) -> None:
         self._status.counters["lines_refused"] += 1
-        self._status.warn(f"the service refuses {_lines.about(line)}: {reason}; it is left out", once=once)
+        self._status.warn(f"the service refuses {_lines.about(line)}, which is left out: {reason}", once=once)
 
     def _later(self, again: Callable[[], None]) -> None:
         """A failed callback is called again."""

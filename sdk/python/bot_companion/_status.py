@@ -185,7 +185,7 @@ class Status:
             self._key_refused = True
             self.error("the service refuses the bot key; check COMPANION_BOT_KEY, or create a key with `bot-companion key create`. Retrying")
         elif first:
-            self.warn(f"the service cannot be reached: {reason}; retrying, the bot is not affected")
+            self.warn(f"the service cannot be reached; retrying, the bot is not affected: {reason}")
 
     def succeeded(self, kind: str, now: float) -> bool:
         """A request of this kind was answered. True if that ends an outage; data and heartbeats share one."""

@@ -67,6 +67,8 @@ class Answer:
 
     @property
     def reason(self) -> str:
+        if self.status == 413:
+            return TOO_LARGE
         return str(self.data.get("reason") or self.message or self.data.get("error") or "no reason given")
 
 
@@ -151,7 +153,7 @@ class Channel:
                 self.when_back()
             self._note(answer)
             return answer
-        reason = f"status {answer.status}, {TOO_LARGE if answer.status == 413 else answer.reason}"
+        reason = f"status {answer.status}, {answer.reason}"
         if answer.status != 429:
             self._status.failed(kind, reason, loop.time(), key_refused=answer.status == 401)
         raise Failure(reason, seconds_to_wait(answer.retry_after, self._time()))

@@ -32,6 +32,15 @@ class HasId(Protocol):
     def id(self) -> int: ...
 
 
+class Bot(Protocol):
+    """What `attach` needs: a `Client` or `Bot` of discord.py or one of its forks."""
+
+    @property
+    def guilds(self) -> Sequence[HasId]: ...
+    def get_guild(self, id: int, /) -> HasId | None: ...
+    async def close(self) -> None: ...
+
+
 class Guild(Protocol):
     """What the callbacks receive: the library's own guild object. discord.py and its forks all have these attributes."""
 
@@ -61,6 +70,19 @@ class Subscription(TypedDict):
     """When it ends: a datetime (UTC if it has no time zone), epoch seconds, or `None` if it never ends."""
 
 
+class HasSubscription(Protocol):
+    """The same as an object, like a row of the bot's database."""
+
+    @property
+    def userid(self) -> int | str: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def guilds(self) -> Sequence[int | str | HasId]: ...
+    @property
+    def active_until(self) -> datetime | float | None: ...
+
+
 class _Profile(TypedDict):
     id: int | str
     username: str
@@ -83,7 +105,8 @@ class _FeedbackEntry(TypedDict):
 class FeedbackEntry(_FeedbackEntry, total=False):
     """An entry for `Companion.feedback`."""
 
-    timestamp: float
+    timestamp: float | None
+    """Epoch seconds. Default: now."""
 
 
 class _TeamMember(TypedDict):
@@ -112,5 +135,6 @@ Grants = Mapping[Any, Iterable[GuildPermission]]
 """Which role (an object or an ID) grants what."""
 GrantsCallback = Callable[[Any], MaybeAwaitable[Grants]]
 FlagCallback = Callable[[Any], MaybeAwaitable[bool]]
-SubscriptionsCallback = Callable[[], Union[MaybeAwaitable[Iterable[Any]], AsyncIterable[Any]]]
+AnySubscription = Union[Subscription, HasSubscription]
+SubscriptionsCallback = Callable[[], Union[MaybeAwaitable[Iterable[AnySubscription]], AsyncIterable[AnySubscription]]]
 TeamCallback = Callable[[], Union[MaybeAwaitable[Iterable[TeamMember]], AsyncIterable[TeamMember]]]

@@ -156,5 +156,7 @@ class FeedServer:
             plain = {name: value for name, value in request.headers.items() if name != "Content-Encoding"}
             status, data, headers = self.feed.handle(request.method, request.path, plain, await request.read())
         self.feed.answers.append(status)
-        body = {"code": status, "message": "", "data": data}
+        # The service's own words.
+        message = "Send a valid bot key as `Authorization: Bearer <key>`. Create one with `bot-companion key create`." if status == 401 else ""
+        body = {"code": status, "message": message, "data": data}
         return web.json_response(body, status=status, headers=headers)

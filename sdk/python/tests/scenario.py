@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +22,8 @@ from bot_companion._transport import NO_SERVICE, Answer, TransportError
 Json = dict[str, Any]
 EPOCH = 1_700_000_000
 HEARTBEAT = "PUT /bot/heartbeat"
+DOUBLED = re.compile(r"\.[;:,.]|\b(\d{3}),? \1\b")
+"""A sentence that ends twice, or a status that is there twice: "…as JSON.; retrying", "413 413"."""
 
 
 class World:
@@ -276,7 +279,9 @@ class Player:
     # Steps
 
     def _bot(self, step: Json) -> None:
-        what, hear, world = step["bot"], self.companion.hear, self.world
+        world = self.world
+        what: Any = step["bot"]
+        hear = self.companion.hear
         if what == "session":
             shard = step["shard"]
             named = step.get("guilds") or [g for g in world.guilds if (g >> 22) % world.shard_count() == shard]
@@ -304,7 +309,7 @@ class Player:
             return self._do(lambda: hear(what, guild, int(step["role"])))
         return self._member(what, guild, step)
 
-    def _member(self, what: str, guild: int, step: Json) -> None:
+    def _member(self, what: Any, guild: int, step: Json) -> None:
         found = self.world.guilds[guild]
         people = found["people"] = dict(found["people"])
         if what == "member_gone":
@@ -411,6 +416,7 @@ class Player:
             return
         found = next((line for line in self.recorder.untaken if line[0] == level and text in line[1]), None)
         assert found is not None, f"written: {self.recorder.untaken}"
+        assert not DOUBLED.search(found[1]), f"the sentence ends twice: {found[1]}"
         self.recorder.untaken.remove(found)
 
     def _delivery(self, step: Json) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import get_args
 
 from scenario import Json, World
 from simulation import SimulatedLoop
 from test_callbacks import Acknowledging
 
 from bot_companion._companion import Companion
+from bot_companion._events import EventName, Events
 
 
 def test_an_event_of_an_unknown_guild_sends_every_shard_again() -> None:
@@ -34,6 +36,10 @@ def test_an_event_of_an_unknown_guild_sends_every_shard_again() -> None:
 
     loop.run(test())
     loop.finish()
+
+
+def test_every_event_has_its_method() -> None:
+    assert all(callable(getattr(Events, name, None)) for name in get_args(EventName))
 
 
 def test_heartbeats_continue_after_a_bug() -> None:

@@ -127,7 +127,7 @@ def test_a_long_iteration_lets_the_bot_run(form: str) -> None:
 
 def test_an_iteration_without_end_is_given_up() -> None:
     async def test() -> None:
-        def endless() -> Iterator[Json]:
+        def endless() -> Iterator[Any]:
             while True:
                 yield premium(1)
 

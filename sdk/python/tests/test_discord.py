@@ -10,7 +10,7 @@ from feed_model import KEY, Feed, FeedServer
 from stage import AutoShardedBot, Bot, Client, attach, discord_with, feed_server, guild, make, running, until
 
 import bot_companion
-from bot_companion import GuildPermission, _adapter
+from bot_companion import GuildPermission, Subscription, _adapter
 from bot_companion._limits import Limits
 
 G1, G2 = str(1 << 22), str(2 << 22)
@@ -221,7 +221,7 @@ def test_two_clusters_do_not_overwrite_each_other() -> None:
     async def test() -> None:
         async with feed_server() as server, discord_with([guild(number) for number in range(1, 9)]) as fake:
             bots = [make(Bot, shard_id=shard, shard_count=2) for shard in (0, 1)]
-            premium = {"userid": 1, "slots": 1, "guilds": [], "active_until": None}
+            premium: Subscription = {"userid": 1, "slots": 1, "guilds": [], "active_until": None}
             for bot in bots:
                 bot_companion.attach(bot, url=server.url, key=KEY, subscriptions=lambda: [premium])
             async with running(bots[0], fake.world.token), running(bots[1], fake.world.token):
@@ -281,7 +281,8 @@ def test_a_wrong_key_or_no_service_does_not_touch_the_bot(caplog: pytest.LogCapt
                     companion.changed()
 
     asyncio.run(test())
-    assert any("refuses the bot key" in record.getMessage() for record in caplog.records)
+    said = [record.getMessage() for record in caplog.records if "refuses the bot key" in record.getMessage()]
+    assert len(said) == 1 and said[0].count("key create") == 1
 
 
 def test_extensions_can_be_unloaded_and_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,13 +11,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import discord
 import pytest
 from aiohttp import web
 from feed_model import KEY
 from service import BINARY, Service
 from stage import DEADLINE, discord_with, feed_server, guild
 
-from bot_companion._doctor import SKEW, clock
+from bot_companion._doctor import SKEW, clock, library
 
 
 async def doctor(*arguments: str, **environment: str) -> tuple[int, str]:
@@ -47,8 +48,9 @@ def test_all_is_well(tmp_path: Path) -> None:
                 COMPANION_URL=server.url, COMPANION_BOT_KEY=KEY, DISCORD_TOKEN=fake.token, COMPANION_SPOOL=str(tmp_path / "spool"),
             )  # fmt: skip
             assert code == 0, output
+            assert output.splitlines()[-1] == "all is well"
             assert all(text.startswith("ok ") for text in lines(output).values()), output
-            assert set(lines(output)) == {"address", "key", "clock", "intents", "grant keys", "spool"}
+            assert set(lines(output)) == {"address", "key", "clock", "library", "intents", "grant keys", "spool"}
             assert KEY not in output and fake.token not in output
             assert not list(tmp_path.iterdir()), "the check leaves nothing behind"
 
@@ -64,12 +66,13 @@ def test_everything_is_wrong(tmp_path: Path) -> None:
                 COMPANION_URL=server.url, COMPANION_BOT_KEY="bck_wrong", DISCORD_TOKEN=fake.token,
             )  # fmt: skip
             assert code == 1, output
+            assert output.splitlines()[-1] == 'something is wrong: see the lines that begin with "wrong"'
             said = lines(output)
             assert said["address"].startswith("ok ")
-            assert said["key"].startswith("WRONG") and "revoked" in said["key"]
-            assert said["intents"].startswith("WRONG") and "Server Members Intent" in said["intents"]
-            assert "WRONG  grant keys  no role can grant ADMN: did you mean ADMIN?" in output
-            assert said["spool"].startswith("WRONG") and str(locked) in said["spool"]
+            assert said["key"].startswith("wrong") and "revoked" in said["key"] and said["key"].count("key create") == 1
+            assert said["intents"].startswith("wrong") and "Server Members Intent" in said["intents"]
+            assert "wrong  grant keys  no role can grant ADMN: did you mean ADMIN?" in output
+            assert said["spool"].startswith("wrong") and str(locked) in said["spool"]
 
     asyncio.run(test())
 
@@ -80,14 +83,28 @@ def test_everything_is_wrong(tmp_path: Path) -> None:
         ({}, "address", "COMPANION_URL is empty or not set"),
         ({"COMPANION_URL": "127.0.0.1:9"}, "address", "no scheme"),
         ({"COMPANION_URL": "http://user:bck_secret@127.0.0.1:9"}, "address", "name or password"),
-        ({"COMPANION_URL": "http://127.0.0.1:9"}, "address", "cannot be reached"),
+        ({"COMPANION_URL": "http://127.0.0.1:9"}, "address", "does not answer"),
         ({"COMPANION_URL": "http://127.0.0.1:9", "COMPANION_BOT_KEY": "bck_secret\n"}, "key", "line break"),
     ],
 )
 def test_wrong_configuration(environment: dict[str, str], about: str, says: str) -> None:
     code, output = asyncio.run(doctor(**environment))
-    assert code == 1 and lines(output)[about].startswith("WRONG") and says in lines(output)[about]
+    assert code == 1 and lines(output)[about].startswith("wrong") and says in lines(output)[about]
     assert "bck_secret" not in output
+
+
+def test_the_library() -> None:
+    assert str(library()).startswith(f"ok     library     discord.py {discord.__version__} has")
+    found = library(no_dispatch_and_no_chunks)
+    assert found.ok is False and "GUILD_MEMBERS_CHUNK, dispatch" in found.text
+    assert library(lambda: None).ok is None
+
+
+def no_dispatch_and_no_chunks() -> discord.Client:
+    client = discord.Client(intents=discord.Intents.none())
+    client._connection.parsers = {event: parser for event, parser in client._connection.parsers.items() if event != "GUILD_MEMBERS_CHUNK"}
+    client._connection.dispatch = None  # type: ignore[assignment]
+    return client
 
 
 def test_another_server() -> None:
@@ -140,6 +157,7 @@ def test_with_the_real_service(tmp_path: Path) -> None:
             await service.start()
             code, output = await doctor(COMPANION_URL=service.url, COMPANION_BOT_KEY=service.key)
             assert code == 0, output
+            assert output.splitlines()[-1] == "all is well"
             assert lines(output)["key"].startswith("ok the service accepts it; it has")
             assert lines(output)["clock"].startswith("ok")
             code, output = await doctor(COMPANION_URL=service.url, COMPANION_BOT_KEY=service.key[:-1] + "_")

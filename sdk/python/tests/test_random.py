@@ -13,6 +13,7 @@ from simulation import SimulatedLoop
 
 from bot_companion import GuildPermission
 from bot_companion._companion import Companion
+from bot_companion._events import EventName
 from bot_companion._limits import Limits
 from bot_companion._transport import Answer, TransportError
 
@@ -53,7 +54,7 @@ class History:
             self.world, self.transport, limits=limits, random=self.rng.random, grants=lambda guild: self.grants
         )
 
-    def hear(self, event: str, *args: Any) -> None:
+    def hear(self, event: EventName, *args: Any) -> None:
         self.loop.call_soon(self.companion.hear, event, *args)
         self.loop.settle()
 

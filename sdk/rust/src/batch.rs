@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Map, Value, json};
 
+use crate::calls::meaning;
 use crate::core::Core;
 use crate::feedback::{Delivery, Entry, put_first};
 use crate::marks::{GuildMark, Key, Mark};
@@ -236,7 +237,7 @@ pub(crate) async fn send(core: &Arc<Core>) -> Option<Duration> {
         let text: String = batch.lines.iter().flat_map(|line| [line.text.as_str(), "\n"]).collect();
         numbered(core, "POST", "/bot/events".to_owned(), batch.first, Body::Lines(text.into_bytes()))
     };
-    match core.call(Channel::Sender, "events", request).await {
+    match core.call(Channel::Sender, "events", request, |status, _| matches!(status, 409 | 413 | 422)).await {
         Answer::Later(delay) => Some(delay),
         Answer::Answered(200, data) => {
             acknowledged(core, &data);
@@ -284,7 +285,7 @@ fn shrink(core: &Core, status: u16, data: &Map<String, Value>) {
     let Some(batch) = state.batch.as_mut() else { return };
     let mut refused = refused_lines(status, data, batch.lines.len());
     if refused.is_empty() && batch.lines.len() == 1 {
-        let why = if status == 422 { reason(data).to_owned() } else { format!("status {status}, {}", reason(data)) };
+        let why = if status == 422 { reason(data).to_owned() } else { meaning(status, data) };
         refused.insert(0, why);
     }
     if refused.is_empty() {

@@ -16,8 +16,15 @@ use crate::transport::{Answer, Body, Request, Response};
 type Moved = Arc<Mutex<Duration>>;
 
 impl Core {
-    /// Sends a request and waits for the response, as long as there is progress.
-    pub(crate) async fn call(&self, channel: Channel, what: &str, request: Request) -> Answer {
+    /// Sends a request and waits for the response, as long as there is progress. Apart from a 200, only what the caller `handles`
+    /// counts as an answer; everything else is a failure.
+    pub(crate) async fn call(
+        &self,
+        channel: Channel,
+        what: &str,
+        request: Request,
+        handles: impl Fn(u16, &Map<String, Value>) -> bool + Send,
+    ) -> Answer {
         self.reporter.count(|counters| counters.requests += 1);
         match self.send(request).await {
             Err(reason) => Answer::Later(self.fail_with(channel, &format!("{what}: {reason}"), None)),
@@ -27,25 +34,21 @@ impl Core {
                         format!("{what}: the response is not from a bot-companion service; check COMPANION_URL");
                     Answer::Later(self.fail_with(channel, &reason, None))
                 }
-                (200 | 409 | 413 | 422, data) => {
-                    let data = data.unwrap_or_default();
-                    self.succeed(channel);
-                    self.note_ignored(&data);
-                    Answer::Answered(status, data)
-                }
                 (429, _) => Answer::Later(self.delay(channel, retry_after.as_deref())),
                 (401, _) => Answer::Later(self.fail_with(channel, REFUSED_KEY, retry_after.as_deref())),
                 (status, data) => {
-                    let reason = format!("{what}: {}", meaning(status, &data.unwrap_or_default()));
+                    // A proxy's answer has no envelope.
+                    let data = data.unwrap_or_default();
+                    if status == 200 || handles(status, &data) {
+                        self.succeed(channel);
+                        self.note_ignored(&data);
+                        return Answer::Answered(status, data);
+                    }
+                    let reason = format!("{what}: {}", meaning(status, &data));
                     Answer::Later(self.fail_with(channel, &reason, retry_after.as_deref()))
                 }
             },
         }
-    }
-
-    /// A failure that calls for another try. Returns the delay.
-    pub(crate) fn fail(&self, channel: Channel, status: u16, data: &Map<String, Value>) -> Duration {
-        self.fail_with(channel, &meaning(status, data), None)
     }
 
     async fn send(&self, mut request: Request) -> Result<Response, String> {
@@ -115,7 +118,8 @@ impl Core {
 
 const REFUSED_KEY: &str = "the service refuses the bot key; check COMPANION_BOT_KEY. Retrying";
 
-fn meaning(status: u16, data: &Map<String, Value>) -> String {
+/// For the log.
+pub(crate) fn meaning(status: u16, data: &Map<String, Value>) -> String {
     if status == 413 {
         return "status 413, the service, or a proxy in front of it, refuses a body of this size".to_owned();
     }

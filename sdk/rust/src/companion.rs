@@ -148,9 +148,9 @@ impl Companion {
     }
 
     /// Sends feedback: a [`Feedback`](crate::Feedback), or any value with the same fields. Sending the same ID again
-    /// replaces the entry.
+    /// replaces the entry. Without a timestamp, it gets the current time.
     pub fn feedback(&self, entry: &impl Serialize) -> PendingDelivery {
-        match feedback::feedback_line(entry) {
+        match feedback::feedback_line(entry, self.core.clock.epoch()) {
             Ok((line, about)) => self.core.add_feedback(line, about),
             Err(reason) => {
                 let (entry, pending) = Entry::new(String::new(), String::new());

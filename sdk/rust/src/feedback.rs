@@ -20,8 +20,8 @@ pub struct Feedback {
     pub text: String,
     /// 1 to 5.
     pub rating: u8,
-    /// Epoch seconds.
-    pub timestamp: f64,
+    /// Epoch seconds; `None` for now.
+    pub timestamp: Option<f64>,
     /// Who wrote it.
     pub submitter: Submitter,
 }
@@ -122,12 +122,15 @@ impl Entry {
     }
 }
 
-/// The line of an entry, and its name in the log.
-pub(crate) fn feedback_line(entry: &impl Serialize) -> Result<(String, String), String> {
+/// The line of an entry, and its name in the log. `now` is its time if it has none, in epoch seconds.
+pub(crate) fn feedback_line(entry: &impl Serialize, now: f64) -> Result<(String, String), String> {
     match serde_json::to_value(entry) {
         Ok(Value::Object(mut fields)) => {
             let about = format!("feedback {}", fields.get("id").unwrap_or(&Value::Null));
             fields.insert("type".to_owned(), "feedback".into());
+            if fields.get("timestamp").is_none_or(Value::is_null) {
+                fields.insert("timestamp".to_owned(), now.floor().into());
+            }
             Ok((Value::Object(fields).to_string(), about))
         }
         Ok(_) => Err("it is not an object".to_owned()),

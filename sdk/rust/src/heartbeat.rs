@@ -70,7 +70,7 @@ async fn send_body(core: &Arc<Core>, channel: Channel, body: &Value) -> Option<D
         after: None,
         body: Body::Json(body.to_string().into_bytes()),
     };
-    match core.call(channel, "heartbeat", request).await {
+    match core.call(channel, "heartbeat", request, |status, _| matches!(status, 409 | 413 | 422)).await {
         Answer::Later(delay) => return Some(delay),
         Answer::Answered(200, _) => {
             core.reporter.count(|counters| counters.heartbeats += 1);

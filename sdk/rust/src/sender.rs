@@ -174,7 +174,11 @@ async fn send_snapshot(core: &Arc<Core>, shard: u32) -> Option<Duration> {
     let body = Body::Stream(snapshots::lines(core, guilds, &written));
     let request = numbered(core, "PUT", format!("/bot/shards/{count}/{shard}/guilds"), sequence, body);
     let request = Request { after, ..request };
-    let answer = core.call(Channel::Sender, &format!("the snapshot of shard {shard}"), request).await;
+    let refused = |status, data: &Map<String, Value>| {
+        refused_lines(status, data, written.lock().unwrap_or_else(PoisonError::into_inner).len())
+    };
+    let handles = |status, data: &Map<String, Value>| status == 409 || !refused(status, data).is_empty();
+    let answer = core.call(Channel::Sender, &format!("the snapshot of shard {shard}"), request, handles).await;
     let replaced = std::mem::take(&mut core.lock().replaced);
     let (status, data) = match answer {
         Answer::Answered(200, data) => {
@@ -206,12 +210,8 @@ async fn send_snapshot(core: &Arc<Core>, shard: u32) -> Option<Duration> {
     if status == 409 {
         return snapshot_refused(core, sequence, &data);
     }
+    let refused = refused(status, &data);
     let written = std::mem::take(&mut *written.lock().unwrap_or_else(PoisonError::into_inner));
-    let refused = refused_lines(status, &data, written.len());
-    if refused.is_empty() {
-        core.lock().numbering.snapshot_failed(sequence);
-        return Some(core.fail(Channel::Sender, status, &data));
-    }
     for (line, reason) in refused {
         let guild = written[line];
         let what = match core.lock().snapshots.refuse(guild) {
@@ -237,12 +237,13 @@ pub(crate) fn say_connected(core: &Core, state: &mut State) {
     let shards = state.snapshots.ready().count();
     let plural = |count, name| if count == 1 { format!("1 {name}") } else { format!("{count} {name}s") };
     core.reporter.info(&format!(
-        "connected to {} as {}: {}, {}, {} staff",
+        "connected to {} as {}: {}, {}, {} staff{}",
         core.url,
         core.source.name().unwrap_or_else(|| "the bot".to_owned()),
         plural(guilds, "guild"),
         plural(shards, "shard"),
         state.staff.len(),
+        if core.callbacks.grants.is_some() { "" } else { " (no `grants` callback)" },
     ));
 }
 
@@ -250,12 +251,8 @@ pub(crate) fn say_connected(core: &Core, state: &mut State) {
 async fn probe(core: &Arc<Core>) -> Option<Duration> {
     let sequence = core.lock().numbering.next;
     let request = numbered(core, "POST", "/bot/events".to_owned(), sequence, Body::Lines(Vec::new()));
-    match core.call(Channel::Sender, "a request without events", request).await {
+    match core.call(Channel::Sender, "a request without events", request, |status, _| status == 409).await {
         Answer::Later(delay) => Some(delay),
-        Answer::Answered(409, data) => {
-            let mut state = core.lock();
-            gap(core, &mut state, sequence, &data)
-        }
         Answer::Answered(200, data) => {
             let mut state = core.lock();
             state.is_doubtful = false;
@@ -263,7 +260,10 @@ async fn probe(core: &Arc<Core>) -> Option<Duration> {
             note_owners(&mut state, &data);
             None
         }
-        Answer::Answered(status, data) => Some(core.fail(Channel::Sender, status, &data)),
+        Answer::Answered(_, data) => {
+            let mut state = core.lock();
+            gap(core, &mut state, sequence, &data)
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::core::Core;
 use crate::numbering::snapshot_refused;
@@ -50,7 +50,9 @@ pub(crate) async fn send(core: &Arc<Core>) -> Option<Duration> {
     let body: Vec<Vec<u8>> = list.lines.iter().cloned().chain([end]).map(with_line_end).collect();
     let body = Body::Stream(stream::iter(body).boxed());
     let request = Request { after, ..numbered(core, "PUT", "/bot/subscriptions".to_owned(), sequence, body) };
-    let (status, data) = match core.call(Channel::Sender, "the subscriptions", request).await {
+    let refused = |status, data: &Map<String, Value>| refused_lines(status, data, list.lines.len());
+    let handles = |status, data: &Map<String, Value>| status == 409 || !refused(status, data).is_empty();
+    let (status, data) = match core.call(Channel::Sender, "the subscriptions", request, handles).await {
         Answer::Answered(200, _) => {
             let mut state = core.lock();
             state.numbering.arrived(sequence);
@@ -70,11 +72,7 @@ pub(crate) async fn send(core: &Arc<Core>) -> Option<Duration> {
         core.lock().subscriptions.is_stale = true;
         return snapshot_refused(core, sequence, &data);
     }
-    let refused = refused_lines(status, &data, list.lines.len());
-    if refused.is_empty() {
-        failed(core, sequence);
-        return Some(core.fail(Channel::Sender, status, &data));
-    }
+    let refused = refused(status, &data);
     core.reporter.count(|counters| counters.lines_refused += refused.len() as u64);
     for reason in refused.values() {
         core.reporter.warn_once(

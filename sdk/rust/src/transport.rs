@@ -64,7 +64,7 @@ pub trait Transport: Send + Sync + 'static {
 pub(crate) enum Answer {
     /// No usable response: try the same again after this time.
     Later(std::time::Duration),
-    /// 200, 409, 413 or 422.
+    /// 200, or what the caller handles.
     Answered(u16, Map<String, Value>),
 }
 

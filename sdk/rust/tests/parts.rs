@@ -190,7 +190,7 @@ fn feedback(id: &str) -> Feedback {
         id: id.to_owned(),
         text: "Good.".to_owned(),
         rating: 5,
-        timestamp: 1_767_225_600.0,
+        timestamp: None,
         submitter: Submitter { id: "20".to_owned(), username: "finch".to_owned(), name: None, avatar: None },
     }
 }

@@ -29,7 +29,7 @@ export class CompanionError extends Error {
   returnTo: string | undefined;
 
   constructor(readonly code: ErrorCode, message: string, { status = 0, requestId, retryAfter, cause }: ErrorDetails = {}) {
-    super(message, cause === undefined ? undefined : { cause });
+    super(message, cause ? { cause } : {});
     this.status = status;
     this.requestId = requestId;
     this.retryAfter = retryAfter;

@@ -1,21 +1,21 @@
 // The browser client: sign-in, session, reads and live updates.
-import { CODE_LIFE, type Call, type Fetch, call, isSignInAgain, sleep, updatedAt } from "./call.js";
+import { CODE_LIFE, type Call, type Fetch, WAKES, call, isPassing, isSignInAgain, rest } from "./call.js";
 import { CompanionError } from "./errors.js";
-import { Live, type LiveListener, isPrivate } from "./live.js";
+import { type LiveListener, makeLive } from "./live.js";
 import { safePath } from "./path.js";
-import { authorizePage, random } from "./pkce.js";
+import { authorizePage, random, webUrl } from "./pkce.js";
 import { type ReadOptions, type Reads, makeReads } from "./reads.js";
-import { type Message, type Session, type SessionListener, SessionStore, type SessionStorage, reliable } from "./session.js";
-import type { Share } from "./tabs.js";
+import { type Session, type SessionListener, type SessionStorage, makeSessions } from "./session.js";
+import { shareTabs } from "./tabs.js";
 import type { NewSession, SignInOptions, Topic, User } from "./types.js";
+import { type Reading, type Watch, type WatchOptions, watch } from "./watch.js";
 
-export { updatedAt } from "./call.js";
 export { CompanionError, type ErrorCode, type LocalErrorCode } from "./errors.js";
 export type { LiveListener } from "./live.js";
 export type { ReadOptions, Reads } from "./reads.js";
 export type { Session, SessionEnd, SessionListener, SessionStorage } from "./session.js";
-export type { Share } from "./tabs.js";
 export type * from "./types.js";
+export type { Reading, Watch, WatchOptions } from "./watch.js";
 
 export interface CompanionOptions {
   /** The service's URL. */
@@ -24,8 +24,8 @@ export interface CompanionOptions {
   storage?: "local" | "session" | "memory" | SessionStorage | undefined;
   /** Replaces the global `fetch`. */
   fetch?: Fetch | undefined;
-  /** Pass `shareTabs` from `@bot-companion/web/tabs` to share one live stream among all tabs. */
-  tabs?: ((page: Window & typeof globalThis) => Share) | undefined;
+  /** By default, all tabs share one live stream, because browsers open few connections to a host. With `false`, each has its own. */
+  tabs?: boolean | undefined;
 }
 
 export interface SignedIn {
@@ -34,26 +34,10 @@ export interface SignedIn {
   returnTo: string;
 }
 
-/** What `watch` reports. If a read fails, `data` is from the last one that worked. */
-export interface Reading<T> {
-  readonly data: T | undefined;
-  readonly error: CompanionError | undefined;
-  readonly loading: boolean;
-  /** When the service got `data` (guilds come from the provider), in milliseconds since 1970. `undefined` if `read` returns anything
-   * other than the result of one of the client's reads. */
-  readonly updatedAt: number | undefined;
-}
-
-export interface Watch {
-  /** Reads now. */
-  reload(options?: { fresh?: boolean }): void;
-  stop(): void;
-}
-
 export interface Companion extends Reads {
   /** Goes to the provider's page. Code after an `await` may still run. After `handleCallback`, the user returns to `returnTo`, by
    * default the current page. */
-  signIn(options?: { returnTo?: string | undefined; signal?: AbortSignal | undefined }): Promise<void>;
+  signIn(options?: { returnTo?: string | undefined }): Promise<void>;
   /** Completes the sign-in on the page at the redirect URL. If the URL has no `state` from this client, returns `null` and leaves the
    * URL alone. Safe to call twice. */
   handleCallback(location?: { href: string }): Promise<SignedIn | null>;
@@ -61,20 +45,20 @@ export interface Companion extends Reads {
   session(): Session | null;
   /** Calls the listener when someone signs in or out, in any tab. Returns a function that removes the listener. */
   onSession(listener: SessionListener): () => void;
-  /** Signs out here at once, then ends the session at the service. If the service can't be reached, this throws, and the client
-   * retries as long as this page is open. */
+  /** Signs out here at once, then ends the session at the service. If the service can't be reached, the client retries as long as this
+   * page is open. */
   signOut(): Promise<void>;
   /** Ends all of the user's sessions. If this throws, the user is still signed in here. */
   signOutEverywhere(): Promise<void>;
   /** Calls the listener with the topics that have changed, first with all of them. Returns a function that removes the listener. */
-  live(listener: LiveListener, options?: { signal?: AbortSignal | undefined }): () => void;
-  /** Reads now, whenever the topic changes, and when someone signs in or out. Bypasses the browser's cache. After a change, waits for a
-   * random time of up to `jitter` (default: 2,000 ms). */
+  live(listener: LiveListener): () => void;
+  /** Reads now, whenever the topic changes, and when someone signs in or out; after a failure again until it works, and at once when the
+   * page is seen again or its network is back. Bypasses the browser's cache. */
   watch<T>(
     topic: Topic,
     read: (options: ReadOptions) => Promise<T>,
     listener: (reading: Reading<T>) => void,
-    options?: { signal?: AbortSignal | undefined; jitter?: number | undefined },
+    options?: WatchOptions,
   ): Watch;
   /** Closes streams and removes listeners. The user stays signed in. */
   close(): void;
@@ -82,17 +66,15 @@ export interface Companion extends Reads {
 
 /** A sign-in that this tab has started. */
 interface PendingSignIn {
-  state: string;
   url: string;
   verifier: string;
   returnTo: string;
 }
 
-/** Marks this client's `state`, because the site may have other kinds of sign-in. */
+/** Marks this client's `state`, because the site may have other kinds of sign-in. Also the key under which it is stored. */
 const STATE_PREFIX = "bc_";
-const PENDING_KEY = "bot-companion:sign-in";
-/** How many started sign-ins to remember. */
-const MAX_PENDING = 5;
+/** What the provider adds to the redirect URL. */
+const PARAMETERS = ["code", "state", "error", "error_description", "error_uri"];
 /** In milliseconds. */
 const SIGN_OUT_RETRY = 30_000;
 
@@ -108,60 +90,48 @@ export function createCompanion(options: CompanionOptions): Companion {
   const { storage = "local" } = options;
   let store: SessionStorage | undefined;
   try {
-    if (typeof storage === "object") store = storage;
-    else if (storage === "local") store = page?.localStorage;
-    else if (storage === "session") store = page?.sessionStorage;
+    store = typeof storage === "object" ? storage : page?.[`${storage}Storage` as "localStorage"];
   } catch {
     // The browser blocks it, so keep the session in memory.
   }
 
-  const kept = reliable(store);
-  const channel = page && "BroadcastChannel" in page ? new page.BroadcastChannel(key) : undefined;
-  let closed = false;
-  const tell = (message: Message) => {
-    // A closed channel throws, and a pending call can still end the session.
-    if (!closed) channel?.postMessage(message);
+  const closing = new AbortController();
+  /** Listens to other tabs. Importing a module that creates a client has no effect: this is called with the first use. */
+  const begin = () => {
+    const sessions = makeSessions(key, store);
+    const live = makeLive(fetch, url, sessions, page, page && options.tabs !== false ? shareTabs(page) : undefined, storage === "local" && !!store);
+    // The storage's own event comes when it has changed here, too; a message could come before. The others are for a storage without that
+    // event, and for a page that comes back from the browser's cache.
+    for (const name of ["storage", ...WAKES]) page?.addEventListener(name, sessions.look, { signal: closing.signal });
+    sessions.on((session) => {
+      if (!session) handled = undefined;
+    });
+    closing.signal.addEventListener("abort", live.close);
+    return { sessions, live, page, closing: closing.signal };
   };
-  const sessions = new SessionStore(key, kept, tell);
-  const live = new Live(fetch, url, sessions, page && options.tabs?.(page), storage === "local" && !!store);
-  const look = () => sessions.look();
-  if (channel) {
-    channel.onmessage = ({ data }: { data: Message }) => {
-      if (data.session) look();
-      const session = sessions.get();
-      if (session && data.ended === session.user.id) sessions.end(session.token, "signed_out");
-    };
-  }
+  let begun: ReturnType<typeof begin> | undefined;
+  const own = () => (begun ??= begin());
 
-  /** Tokens of sessions that have ended here but not yet at the service. Never stored: the next person at this computer could use them. */
-  const endings = new Set<string>();
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const endAtService = async (token: string) => {
+  /** Ends a session that has ended here. Its token is never stored: the next person at this computer could use it. */
+  async function endAtService(token: string, failures = 0): Promise<void> {
     try {
       await call(fetch, `${url}/auth`, { method: "DELETE", keepalive: true, headers: { Token: token } });
     } catch (error) {
-      if (!isOver(error)) {
-        clearTimeout(timer);
-        if (!closed) timer = setTimeout(endAll, SIGN_OUT_RETRY);
-        throw error;
-      }
+      const { retryAfter } = error as CompanionError;
+      if (!isPassing(error as CompanionError)) return;
+      rest(SIGN_OUT_RETRY, failures, retryAfter, closing.signal, page).then(
+        () => endAtService(token, failures + 1),
+        () => undefined,
+      );
     }
-    endings.delete(token);
-  };
-  const endAll = () => {
-    for (const token of endings) endAtService(token).catch(() => undefined);
-  };
+  }
 
-  // A page restored from the back/forward cache has missed all changes.
-  const events = { storage: look, pageshow: look, online: endAll };
-  for (const [name, heard] of Object.entries(events)) page?.addEventListener(name, heard);
-
-  async function authorized<T>(path: string, request: Call, { token } = sessions.get() ?? { token: "" }): Promise<T> {
+  async function authorized<T>(path: string, request: Call, { token } = own().sessions.get() ?? { token: "" }): Promise<T> {
     if (!token) throw new CompanionError("token_missing", "No one is signed in.");
     try {
       return await call<T>(fetch, url + path, { ...request, headers: { ...request.headers, Token: token } });
     } catch (error) {
-      if (isOver(error)) sessions.end(token, "ended");
+      if (isOver(error)) own().sessions.end(token, "ended");
       throw error;
     }
   }
@@ -169,25 +139,10 @@ export function createCompanion(options: CompanionOptions): Companion {
 
   /** The result of this page's callback, for React's second effect. Kept until the session ends or the next sign-in starts. */
   let handled: { addresses: string[]; result: Promise<SignedIn> } | undefined;
-  sessions.on((session) => {
-    if (!session) handled = undefined;
-  });
-
-  const readPending = (): PendingSignIn[] => {
-    try {
-      return JSON.parse(page?.sessionStorage.getItem(PENDING_KEY) ?? "[]") as PendingSignIn[];
-    } catch {
-      // Storage is blocked or damaged, so there's no sign-in to finish.
-      return [];
-    }
-  };
-  const setPending = (all: PendingSignIn[]) =>
-    all.length ? page?.sessionStorage.setItem(PENDING_KEY, JSON.stringify(all.slice(-MAX_PENDING))) : page?.sessionStorage.removeItem(PENDING_KEY);
 
   /** Has no `await` before the code is sent, so that a second call can't send it too. */
-  async function finish(pending: PendingSignIn | undefined, code: string | null, problem: string | null): Promise<SignedIn> {
+  async function finish(state: string, pending: PendingSignIn | undefined, code: string | null, problem: string | null): Promise<SignedIn> {
     if (!pending) throw new CompanionError("state_mismatch", "This sign-in didn't start in this tab. Sign in again.");
-    const others = readPending().filter(({ state }) => state !== pending.state);
     const returnTo = safePath(pending.returnTo);
     try {
       if (problem || !code) {
@@ -195,18 +150,20 @@ export function createCompanion(options: CompanionOptions): Companion {
           ? new CompanionError(problem, "You cancelled the sign-in.")
           : new CompanionError("idp_error", `The sign-in failed at the provider: ${problem || "no code"}.`);
       }
-      setPending(others);
       const { token, user } = await call<NewSession>(fetch, `${url}/auth`, {
         method: "POST",
         headers: { "Idp-Code": code, "Idp-Code-Verifier": pending.verifier },
         again: isSignInAgain,
         patience: CODE_LIFE,
       });
+      // After a failure, the user can go back and choose again.
+      page?.sessionStorage.removeItem(state);
+      const { sessions } = own();
+      const before = sessions.get();
       sessions.set({ token, user });
+      if (before) void endAtService(before.token);
       return { user, returnTo };
     } catch (error) {
-      // The user can go back and choose again.
-      setPending([...others, pending]);
       throw Object.assign(error as CompanionError, { returnTo });
     }
   }
@@ -214,21 +171,21 @@ export function createCompanion(options: CompanionOptions): Companion {
   return {
     ...reads,
 
-    async signIn({ returnTo, signal } = {}) {
+    async signIn({ returnTo } = {}) {
       if (!page) throw new CompanionError("unsupported", "signIn() only works in a browser.");
       const { pathname, search, hash } = page.location;
       const state = STATE_PREFIX + random();
-      const pending: PendingSignIn = { state, url, verifier: random(), returnTo: safePath(returnTo ?? pathname + search + hash) };
-      const options = await call<SignInOptions>(fetch, `${url}/auth`, { signal });
+      const pending: PendingSignIn = { url, verifier: random(), returnTo: safePath(returnTo ?? pathname + search + hash) };
+      const options = await call<SignInOptions>(fetch, `${url}/auth`);
       // The user would come back to another site, which can't finish this sign-in.
-      if (new URL(options.redirect_uri).origin !== page.location.origin) {
+      if (webUrl(options.redirect_uri).origin !== page.location.origin) {
         throw new CompanionError("redirect_uri_unknown", `${page.location.origin} isn't in the service's idp.redirect_uri.`);
       }
       const to = await authorizePage(options, state, pending.verifier);
       try {
-        setPending([...readPending(), pending]);
+        page.sessionStorage.setItem(state, JSON.stringify(pending));
       } catch (cause) {
-        throw new CompanionError("unsupported", "This browser blocks storage for this page, so you can't sign in.", { cause });
+        throw new CompanionError("unsupported", "This browser blocks storage, so you can't sign in.", { cause });
       }
       handled = undefined;
       page.location.assign(to);
@@ -239,31 +196,39 @@ export function createCompanion(options: CompanionOptions): Companion {
       if (handled?.addresses.includes(href)) return handled.result;
       const address = new URL(href);
       const { searchParams } = address;
-      const [code, state, error] = ["code", "state", "error"].map((name) => searchParams.get(name)) as [string | null, string | null, string | null];
-      const pending = readPending().find((each) => each.state === state);
-      // The page can have its own `code`, and another client on this page its own sign-in.
-      if (!state?.startsWith(STATE_PREFIX) || (pending && pending.url !== url) || (code ?? error) === null) return null;
-      for (const name of ["code", "state", "error", "error_description", "error_uri"]) searchParams.delete(name);
+      const [code = null, state, error = null] = PARAMETERS.map((name) => searchParams.get(name));
+      // The page can have its own `code`.
+      if (!state?.startsWith(STATE_PREFIX) || (code ?? error) === null) return null;
+      let pending: PendingSignIn | undefined;
+      try {
+        pending = JSON.parse(page?.sessionStorage.getItem(state) as string) as PendingSignIn;
+      } catch {
+        // Storage is blocked or damaged, so there's no sign-in to finish.
+      }
+      // Another client on this page has its own sign-ins.
+      if (pending && pending.url !== url) return null;
+      for (const name of PARAMETERS) searchParams.delete(name);
       // Keeps the code out of the history and `Referer`, and a reload from sending it again.
       if (page?.location.href === href) page.history.replaceState(page.history.state, "", address.href);
-      const result = finish(pending, code, error);
+      const result = finish(state, pending, code, error);
       // A router may still pass the original URL.
       handled = { addresses: [href, address.href], result };
       return result;
     },
 
-    session: () => sessions.get(),
-    onSession: (listener) => sessions.on(listener),
+    session: () => own().sessions.get(),
+    onSession: (listener) => own().sessions.on(listener),
 
     async signOut() {
+      const { sessions } = own();
       const session = sessions.get();
       if (!session) return;
-      endings.add(session.token);
       sessions.end(session.token, "signed_out");
       await endAtService(session.token);
     },
 
     async signOutEverywhere() {
+      const { sessions } = own();
       const session = sessions.get();
       if (!session) return;
       try {
@@ -272,91 +237,12 @@ export function createCompanion(options: CompanionOptions): Companion {
         if (!isOver(error)) throw error;
       }
       sessions.end(session.token, "signed_out");
-      tell({ ended: session.user.id });
     },
 
-    live(listener, { signal } = {}) {
-      if (signal?.aborted) return () => undefined;
-      const stop = live.add(listener, true);
-      signal?.addEventListener("abort", stop, { once: true });
-      return stop;
-    },
+    live: (listener) => own().live.add(listener, true),
 
-    watch<T>(
-      topic: Topic,
-      read: (options: ReadOptions) => Promise<T>,
-      listener: (reading: Reading<T>) => void,
-      { signal, jitter = 2000 }: { signal?: AbortSignal | undefined; jitter?: number | undefined } = {},
-    ): Watch {
-      if (signal?.aborted) return { stop: () => undefined, reload: () => undefined };
-      let data: T | undefined;
-      let running: AbortController | undefined;
-      let again = false;
-      let stopped = false;
-      const isMine = isPrivate(topic);
+    watch: (topic, read, listener, options = {}) => watch(own(), topic, read, listener, options),
 
-      const load = async (late: boolean, fresh = false) => {
-        running?.abort();
-        const { signal: own } = (running = new AbortController());
-        do {
-          let error: CompanionError | undefined;
-          try {
-            if (late) await sleep(Math.random() * jitter, own);
-            again = false;
-            const now = await read({ signal: own, cache: "no-cache", fresh });
-            if (!own.aborted) data = now;
-          } catch (cause) {
-            error = cause instanceof CompanionError ? cause : new CompanionError("bad_answer", String(cause), { cause });
-          }
-          // A newer read has replaced this one, or it was stopped.
-          if (own.aborted) return;
-          if (!again) running = undefined;
-          listener({ data, error, loading: false, updatedAt: updatedAt(data) });
-          late = true;
-          fresh = false;
-        } while (again && !own.aborted);
-      };
-      const start = () => {
-        running?.abort();
-        running = undefined;
-        if (!isMine || sessions.get()) void load(false);
-      };
-
-      const forget = isMine
-        ? sessions.on((session) => {
-            data = undefined;
-            listener({ data, error: undefined, loading: !!session, updatedAt: undefined });
-            start();
-          })
-        : undefined;
-      const unlive = live.add((topics) => {
-        if (!topics.includes(topic) || (isMine && !sessions.get())) return;
-        // A read in progress may have missed the change, so read once more.
-        if (running) again = true;
-        else void load(true);
-      }, false);
-      const stop = () => {
-        stopped = true;
-        forget?.();
-        unlive();
-        running?.abort();
-      };
-      signal?.addEventListener("abort", stop, { once: true });
-      start();
-      return {
-        stop,
-        reload({ fresh = false } = {}) {
-          if (!stopped) void load(false, fresh);
-        },
-      };
-    },
-
-    close() {
-      closed = true;
-      live.close();
-      channel?.close();
-      clearTimeout(timer);
-      for (const [name, heard] of Object.entries(events)) page?.removeEventListener(name, heard);
-    },
+    close: () => closing.abort(),
   };
 }

@@ -1,5 +1,5 @@
 // The live stream, reopened whenever it is lost.
-import { type Fetch, failure, send, sleep } from "./call.js";
+import { type Fetch, failure, follow, rest, send, sleep } from "./call.js";
 import { CompanionError } from "./errors.js";
 import type { Session, SessionStore } from "./session.js";
 import type { Share } from "./tabs.js";
@@ -10,118 +10,119 @@ export type LiveListener = (topics: Topic[]) => void;
 const PUBLIC: Topic[] = ["status", "team", "feedback", "stats"];
 const PRIVATE: Topic[] = ["guilds", "sessions", "me"];
 /** How long to wait for data, in milliseconds. The service sends a comment every 15 seconds. */
-const SILENCE = 50_000;
-const LONGEST_WAIT = 60_000;
+const SILENCE = 25_000;
+/** As long as timers can. */
+const FOREVER = 2 ** 31 - 1;
 
 export const isPrivate = (topic: Topic): boolean => PRIVATE.includes(topic);
 
-export class Live {
-  readonly #listeners = new Set<LiveListener>();
-  #stop: AbortController | undefined;
-  #retry = 3000;
+export interface Live {
+  /** Calls the listener with the topics that have changed. With `first`, also at once if the stream is already open, with all of them. */
+  add(listener: LiveListener, first: boolean): () => void;
+  close(): void;
+}
+
+export function makeLive(
+  fetch: Fetch,
+  url: string,
+  sessions: SessionStore,
+  page: Window | undefined,
+  /** Shares the stream among tabs, if the page wants that. */
+  share: Share | undefined,
+  /** Whether all tabs have the same session. If not, they only share the public stream. */
+  isSame: boolean,
+): Live {
+  const listeners = new Set<LiveListener>();
+  let running: AbortController | undefined;
+  let retry = 3000;
+  let failures = 0;
   /** Whether this tab or the leading tab has an open stream. If so, a new listener is called at once. */
-  #open = false;
+  let isOpen = false;
 
-  constructor(
-    readonly fetch: Fetch,
-    readonly url: string,
-    readonly sessions: SessionStore,
-    /** Shares the stream among tabs, if the page wants that. */
-    private share: Share | undefined,
-    /** Whether all tabs have the same session. If not, they only share the public stream. */
-    readonly isSame: boolean,
-  ) {}
-
-  /** With `first`, the listener is called with all topics, even if the stream is already open. */
-  add(listener: LiveListener, first: boolean): () => void {
-    const own: LiveListener = (topics) => listener(topics);
-    this.#listeners.add(own);
-    if (!this.#stop) {
-      this.#stop = new AbortController();
-      void this.#run(this.#stop.signal);
-    } else if (first && this.#open) this.#tell(this.#all(), [own]);
-    return () => {
-      if (this.#listeners.delete(own) && !this.#listeners.size) this.close();
-    };
-  }
-
-  close(): void {
-    this.#listeners.clear();
-    this.#stop?.abort();
-    this.#stop = undefined;
-    this.#open = false;
-  }
-
-  #all(): Topic[] {
-    return this.sessions.get() ? [...PUBLIC, ...PRIVATE] : PUBLIC;
-  }
-
-  #tell(topics: Topic[], listeners: Iterable<LiveListener> = this.#listeners): void {
-    for (const listener of listeners) {
+  const all = () => (sessions.get() ? [...PUBLIC, ...PRIVATE] : PUBLIC);
+  const tell = (topics: Topic[], some: Iterable<LiveListener> = listeners) => {
+    for (const listener of some) {
       // In a microtask, so that a listener that throws stops neither the others nor the stream.
       queueMicrotask(() => {
-        if (this.#listeners.has(listener)) listener([...topics]);
+        if (listeners.has(listener)) listener([...topics]);
       });
     }
-  }
+  };
 
-  /** Keeps a stream open until the signal aborts, and switches to a new one when the session changes. */
-  async #run(signal: AbortSignal): Promise<void> {
+  /** Keeps a stream open while the page is visible, and switches to a new one when the session changes. */
+  async function run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      const own = follow(signal);
-      const forget = this.sessions.on(() => own.abort());
-      const session = this.sessions.get();
-      const lead = (say: (topics: Topic[]) => void, leading: AbortSignal) => this.#hold(session, leading, say);
+      const turn = follow(signal);
+      const own = turn.signal;
+      const again = () => turn.abort();
+      const forget = sessions.on(again);
+      page?.addEventListener("visibilitychange", again, { signal: own });
+      const session = sessions.get();
+      const lead = (say: (topics: Topic[]) => void) => hold(session, own, say);
       try {
+        if (page?.document.hidden) await sleep(FOREVER, own);
         // The name contains the user, so that tabs of different users never share, not even while a sign-in spreads from tab to tab.
-        if (this.share && (this.isSame || !session)) {
-          await this.share(
-            `${this.sessions.key}:live:${session?.user.id ?? ""}`,
+        if (share && (isSame || !session)) {
+          await share(
+            `${sessions.key}:live:${session?.user.id ?? ""}`,
             lead,
             (topics) => {
-              this.#open = true;
-              this.#tell((topics as Topic[] | undefined) ?? this.#all());
+              isOpen = true;
+              tell((topics as Topic[] | undefined) ?? all());
             },
-            own.signal,
+            own,
           );
-        } else await lead(() => undefined, own.signal);
+        } else await lead(() => undefined);
       } catch {
         // Either an abort, or sharing doesn't work here.
-        if (!own.signal.aborted) this.share = undefined;
+        if (!own.aborted) share = undefined;
       }
       forget();
-      own.abort();
-      if (!signal.aborted) this.#open = false;
+      again();
+      if (!signal.aborted) isOpen = false;
     }
   }
 
-  async #hold(session: Session | null, signal: AbortSignal, say: (topics: Topic[]) => void): Promise<void> {
-    for (let failures = 0; ; ) {
-      let wait = 0;
+  async function hold(session: Session | null, signal: AbortSignal, say: (topics: Topic[]) => void): Promise<void> {
+    for (failures = 0; ; ) {
+      let retryAfter: number | undefined;
       try {
-        await this.#read(session?.token, follow(signal), say, () => (failures = 0));
+        await read(session?.token, follow(signal), say);
       } catch (error) {
         if (error instanceof CompanionError) {
-          wait = (error.retryAfter ?? 0) * 1000;
-          if (session && error.code === "token_invalid") this.sessions.end(session.token, "ended");
+          ({ retryAfter } = error);
+          if (session && error.code === "token_invalid") sessions.end(session.token, "ended");
         }
       }
       if (signal.aborted) return;
-      this.#open = false;
-      wait += Math.min(LONGEST_WAIT, this.#retry * 2 ** failures++) * (0.5 + Math.random());
-      await sleep(wait, signal);
+      isOpen = false;
+      // The stream doesn't come back.
+      if (failures === 1) doubt(say);
+      await rest(retry, failures++, retryAfter, signal, page);
     }
   }
 
-  async #read(token: string | undefined, lost: AbortController, say: (topics: Topic[]) => void, good: () => void): Promise<void> {
+  /** Makes every tab read, which shows whether the service is gone. */
+  const doubt = (say: (topics: Topic[]) => void) => {
+    say(all());
+    tell(all());
+  };
+
+  async function read(token: string | undefined, lost: AbortController, say: (topics: Topic[]) => void): Promise<void> {
     let watchdog: ReturnType<typeof setTimeout> | undefined;
+    const lose = () => lost.abort();
     const alive = () => {
       clearTimeout(watchdog);
-      watchdog = setTimeout(() => lost.abort(), SILENCE);
+      watchdog = setTimeout(() => {
+        lose();
+        doubt(say);
+      }, SILENCE);
     };
+    // The connection may not have survived, and nothing else would say so.
+    page?.addEventListener("online", lose, { signal: lost.signal });
     try {
       alive();
-      const response = await send(this.fetch, this.url + (token ? "/me/live" : "/live"), {
+      const response = await send(fetch, url + (token ? "/me/live" : "/live"), {
         headers: token ? { Token: token } : {},
         cache: "no-store",
         signal: lost.signal,
@@ -137,29 +138,39 @@ export class Live {
         rest = messages.pop() as string;
         for (const message of messages) {
           const field = (name: string) => new RegExp(`^${name}: ?(.*)$`, "m").exec(message)?.[1];
-          this.#retry = Number(field("retry")) || this.#retry;
-          if (field("event") === "ended" && token) return this.sessions.end(token, "ended");
+          retry = Number(field("retry")) || retry;
+          if (field("event") === "ended" && token) return sessions.end(token, "ended");
           if (field("event") !== "changed") continue;
-          good();
-          this.#open = true;
+          failures = 0;
+          isOpen = true;
           const { changed } = JSON.parse(field("data") ?? "{}") as { changed: Topic[] };
           say(changed);
-          this.#tell(changed);
+          tell(changed);
         }
       }
     } finally {
       clearTimeout(watchdog);
       // Never leaves a connection open.
-      lost.abort();
+      lose();
     }
   }
-}
 
-/** A controller that aborts when the signal does. It can also be aborted earlier. */
-function follow(signal: AbortSignal): AbortController {
-  const own = new AbortController();
-  const abort = () => own.abort();
-  if (signal.aborted) abort();
-  signal.addEventListener("abort", abort, { signal: own.signal });
-  return own;
+  const close = () => {
+    listeners.clear();
+    running?.abort();
+    running = undefined;
+    isOpen = false;
+  };
+  return {
+    add(listener, first) {
+      const own: LiveListener = (topics) => listener(topics);
+      listeners.add(own);
+      if (!running) void run((running = new AbortController()).signal);
+      else if (first && isOpen) tell(all(), [own]);
+      return () => {
+        if (listeners.delete(own) && !listeners.size) close();
+      };
+    },
+    close,
+  };
 }

@@ -1,7 +1,9 @@
 "use client";
 // React hooks. Components that use the same hook share one read.
 import { type ReactElement, type ReactNode, createContext, createElement, useContext, useEffect, useMemo, useRef, useSyncExternalStore } from "react";
-import type { Companion, CompanionError, FeedbackEntry, Guild, InvitableGuild, LiveListener, Me, ReadOptions, Reading, SessionEnd, SessionEntry, Stats, Status, TeamMember, Topic, User, Watch } from "./index.js";
+import { CompanionError } from "./errors.js";
+import type { Companion, FeedbackEntry, Guild, InvitableGuild, LiveListener, Me, ReadOptions, Reading, SessionEnd, SessionEntry, Stats, Status, TeamMember, Topic, User, Watch } from "./index.js";
+import { isPrivate } from "./live.js";
 
 const Context = createContext<Companion | null>(null);
 
@@ -78,10 +80,13 @@ function makeVisit(companion: Companion): Visit {
         to = error.returnTo ?? "/";
       }
       isArriving = false;
+      const user = companion.session()?.user ?? null;
+      // Back to the provider after signing in, and another choice there: that sign-in is over, and nothing has failed.
+      if (user && error?.code === "state_mismatch") error = undefined;
       try {
         if (to !== undefined) navigate(to);
       } finally {
-        set({ isLoaded: true, user: companion.session()?.user ?? null, error });
+        set({ isLoaded: true, user, error });
       }
     },
     subscribe(changed) {
@@ -108,14 +113,6 @@ export function useSession(): SessionState {
   return useSyncExternalStore(visit.subscribe, visit.get, loading);
 }
 
-const noSession = () => null;
-
-/** The signed-in user, the same in every tab. `null` if no one is signed in, and during server rendering. */
-export function useUser(): User | null {
-  const companion = useCompanion();
-  return useSyncExternalStore(companion.onSession, () => companion.session(), noSession)?.user ?? null;
-}
-
 /** What a hook returns: `data`, `error`, `loading`, `updatedAt` and `reload`. */
 export interface LiveReading<T> extends Reading<T> {
   /** Reads again now. With `fresh`, the service asks the provider first. */
@@ -129,21 +126,16 @@ interface Store<T> {
 
 type Read<T> = (companion: Companion) => (options: ReadOptions) => Promise<T>;
 
-const MINE: Topic[] = ["guilds", "sessions", "me"];
-
-function makeStore<T>(companion: Companion, topic: Topic, read: (options: ReadOptions) => Promise<T>, unused: () => void): Store<T> {
-  const isMine = MINE.includes(topic);
+function makeStore<T>(companion: Companion, topic: Topic, read: (options: ReadOptions) => Promise<T>): Store<T> {
   const listeners = new Set<() => void>();
   let watch: Watch | undefined;
   const reload: Watch["reload"] = (options) => watch?.reload(options);
-  const blank = (): LiveReading<T> => ({ data: undefined, error: undefined, updatedAt: undefined, loading: !isMine || companion.session() !== null, reload });
-  let state = blank();
+  const nothing: LiveReading<T> = { data: undefined, error: undefined, updatedAt: undefined, loading: false, reload };
+  const first: LiveReading<T> = { ...nothing, loading: true };
+  let state: LiveReading<T> | undefined;
   return {
-    get: () => {
-      // Someone may have signed in or out while no component was subscribed.
-      if (!watch && isMine && state.loading !== (companion.session() !== null)) state = blank();
-      return state;
-    },
+    // Someone may sign in or out while no component is subscribed.
+    get: () => state ?? (isPrivate(topic) && !companion.session() ? nothing : first),
     subscribe(changed) {
       const own = () => changed();
       listeners.add(own);
@@ -157,53 +149,48 @@ function makeStore<T>(companion: Companion, topic: Topic, read: (options: ReadOp
         queueMicrotask(() => {
           if (listeners.size || !watch) return;
           watch.stop();
-          watch = undefined;
           // The next subscriber may be another user.
-          state = blank();
-          unused();
+          watch = state = undefined;
         });
       };
     },
   };
 }
 
-/** A page that shows one guild after another only keeps the most recent. */
-const MAX_STORES = 100;
 const known = new WeakMap<Companion, Map<string, Store<unknown>>>();
 
 function storeOf<T>(companion: Companion, name: string, topic: Topic, read: Read<T>): Store<T> {
   let stores = known.get(companion);
   if (!stores) known.set(companion, (stores = new Map()));
-  const found = stores.get(name) as Store<T> | undefined;
-  if (found) return found;
-  const all = stores;
-  const store = makeStore(companion, topic, read(companion), () => all.get(name) === store && all.delete(name));
-  // A component that renders but never mounts leaves its store behind, so drop the oldest.
-  for (const oldest of all.keys()) {
-    if (all.size < MAX_STORES) break;
-    all.delete(oldest);
-  }
-  all.set(name, store as Store<unknown>);
+  let store = stores.get(name) as Store<T> | undefined;
+  if (!store) stores.set(name, (store = makeStore(companion, topic, read(companion))) as Store<unknown>);
   return store;
 }
 
 // For server rendering, and for the first render in the browser, which must match it.
-const waiting: LiveReading<never> = { data: undefined, error: undefined, updatedAt: undefined, loading: true, reload: () => undefined };
-const wait = () => waiting;
+const BLANK: LiveReading<never> = { data: undefined, error: undefined, updatedAt: undefined, loading: true, reload: () => undefined };
+const blank = () => BLANK;
 
 function useRead<T>(name: string, topic: Topic, read: Read<T>): LiveReading<T> {
   const companion = useCompanion();
   // `read` is a new function each time; the name identifies it.
   const store = useMemo(() => storeOf(companion, name, topic, read), [companion, name]);
-  return useSyncExternalStore(store.subscribe, store.get, wait);
+  return useSyncExternalStore(store.subscribe, store.get, blank);
 }
 
 /** The user, their session and their team permissions, kept up to date. */
 export const useMe = (): LiveReading<Me> => useRead("me", "me", ({ me }) => me);
 /** The user's guilds, kept up to date. If no one is signed in, there's no `data`, and `loading` is false. */
 export const useGuilds = (): LiveReading<Guild[]> => useRead("guilds", "guilds", ({ guilds }) => guilds);
-/** One of the user's guilds, kept up to date. The error is `guild_not_found` if the user doesn't share it with the bot. */
-export const useGuild = (id: string): LiveReading<Guild> => useRead(`guild:${id}`, "guilds", ({ guild }) => (options) => guild(id, options));
+/** One of them, from the same read. The error is `guild_not_found` if the user doesn't share it with the bot. */
+export function useGuild(id: string): LiveReading<Guild> {
+  const guilds = useGuilds();
+  return useMemo(() => {
+    const data = guilds.data?.find((guild) => guild.id === id);
+    const error = guilds.data && !data && !guilds.error ? new CompanionError("guild_not_found", "The user and the bot don't share this guild.") : guilds.error;
+    return { ...guilds, data, error };
+  }, [guilds, id]);
+}
 /** Guilds the user can add the bot to, kept up to date. */
 export const useInvitableGuilds = (): LiveReading<InvitableGuild[]> => useRead("invitable", "guilds", ({ invitableGuilds }) => invitableGuilds);
 /** The user's sessions on all devices, kept up to date. */

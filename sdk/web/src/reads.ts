@@ -9,6 +9,9 @@ export interface ReadOptions {
   fresh?: boolean | undefined;
   /** The `cache` mode for `fetch`. After a change reported by `live()`, use `"no-cache"`. */
   cache?: RequestCache | undefined;
+  /** Called with the time when the service got the data (guilds come from the provider), in milliseconds since 1970 by this machine's
+   * clock. */
+  received?: ((time: number) => void) | undefined;
 }
 
 export interface Reads {
@@ -40,9 +43,9 @@ function segment(id: string, error: "guild_not_found" | "session_not_found"): st
 }
 
 export function makeReads(run: Caller): Reads {
-  const read = <T>(path: string, { signal, fresh, cache }: ReadOptions = {}, token = false, ask = false): Promise<T> =>
+  const read = <T>(path: string, { signal, fresh, cache, received }: ReadOptions = {}, token = false, ask = false): Promise<T> =>
     // The header makes the service ask the provider. On other routes it would only cost a preflight.
-    run(path, { signal, cache: fresh ? "no-cache" : cache, headers: fresh && ask ? { "Cache-Control": "no-cache" } : {} }, token);
+    run(path, { signal, received, cache: fresh ? "no-cache" : cache, headers: fresh && ask ? { "Cache-Control": "no-cache" } : {} }, token);
   return {
     me: (options) => read("/me", options, true),
     guilds: (options) => read("/guilds", options, true, true),

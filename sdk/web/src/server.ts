@@ -1,13 +1,12 @@
 // For server-rendered dashboards: keeps the token in a cookie that scripts can't read. Only uses the web-standard `Request` and
 // `Response`, so it runs on Node, Bun, Deno and Workers.
-import { CODE_LIFE, type Fetch, call, isSignInAgain, send } from "./call.js";
+import { CODE_LIFE, type Fetch, TIME_LIMIT, call, follow, isSignInAgain, send } from "./call.js";
 import { CompanionError } from "./errors.js";
 import { safePath } from "./path.js";
 import { authorizePage, random } from "./pkce.js";
 import { type Reads, makeReads } from "./reads.js";
 import type { Me, NewSession, SignInOptions } from "./types.js";
 
-export { updatedAt } from "./call.js";
 export { CompanionError, type ErrorCode, type LocalErrorCode } from "./errors.js";
 export { safePath } from "./path.js";
 export type { ReadOptions, Reads } from "./reads.js";
@@ -48,6 +47,12 @@ export interface RequestLike {
   method?: string | undefined;
 }
 
+/** Whether someone is signed in. `unknown`: the service didn't say, so show neither their name nor "Sign in". */
+export type ServerSession =
+  | { readonly state: "in"; readonly me: Me }
+  | { readonly state: "out" }
+  | { readonly state: "unknown"; readonly error: CompanionError };
+
 export interface ServerCompanion {
   /** Returns a 302 to the provider's page. The user comes back to `returnTo` (default: the request's query parameter of that name), or
    * to `/` if that isn't a path on this site or has more than 512 characters. */
@@ -57,8 +62,8 @@ export interface ServerCompanion {
   /** Ends the session, or all of the user's sessions, and removes the cookie. Returns a 303 to `returnTo` (default: `/`). Only accepts
    * POST requests from this site. */
   signOut(request: Request, options?: { everywhere?: boolean | undefined; returnTo?: string | undefined }): Promise<Response>;
-  /** Asks the service who is signed in. `null` if no one is. */
-  session(request: RequestLike): Promise<Me | null>;
+  /** Asks the service who is signed in. */
+  session(request: RequestLike): Promise<ServerSession>;
   /** Calls on behalf of the request's user. Throws `cross_site` for unsafe requests from other sites. */
   api(request: RequestLike): Reads;
   /** Passes on the service's live stream, for an `EventSource` on the page: the user's own, or the public one if no one is signed in.
@@ -199,6 +204,11 @@ export function createServerCompanion(options: ServerOptions): ServerCompanion {
       again: isSignInAgain,
       patience: CODE_LIFE,
     });
+    // Nobody could end the session that the cookie had.
+    const before = token(request);
+    if (before && before !== session.token) {
+      await call(fetchFor(request), `${url}/auth`, { method: "DELETE", headers: { Token: before } }).catch(() => undefined);
+    }
     let to = "/";
     try {
       to = returnPath(unpack(returnTo));
@@ -228,12 +238,12 @@ export function createServerCompanion(options: ServerOptions): ServerCompanion {
     },
 
     async session(request) {
-      if (!token(request)) return null;
+      if (!token(request)) return { state: "out" };
       try {
-        return await reads(request).me();
+        return { state: "in", me: await reads(request).me() };
       } catch (error) {
-        if (error instanceof CompanionError && error.code === "token_invalid") return null;
-        throw error;
+        if (!(error instanceof CompanionError)) throw error;
+        return error.code === "token_invalid" ? { state: "out" } : { state: "unknown", error };
       }
     },
 
@@ -245,7 +255,11 @@ export function createServerCompanion(options: ServerOptions): ServerCompanion {
     async live(request) {
       const fetch = fetchFor(request);
       const value = token(request);
-      const open = (path: string, headers: Record<string, string>) => send(fetch, url + path, { headers, signal: request.signal ?? null });
+      const open = async (path: string, headers: Record<string, string>) => {
+        const own = follow(request.signal);
+        const timer = setTimeout(() => own.abort(new CompanionError("network", "No response in time.")), TIME_LIMIT);
+        return send(fetch, url + path, { headers, signal: own.signal }).finally(() => clearTimeout(timer));
+      };
       let stream: Response | undefined;
       try {
         if (value) stream = await open("/me/live", { Token: value });

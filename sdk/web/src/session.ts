@@ -19,45 +19,6 @@ export interface SessionStorage {
   removeItem(key: string): void;
 }
 
-/** Messages between tabs. They never contain a token: tabs read it from their storage. */
-export interface Message {
-  /** The stored session has changed. */
-  session?: true;
-  /** All sessions of the user with this ID have ended. */
-  ended?: string;
-}
-
-/** A storage that never throws. What can't be stored is kept in memory, as long as the page is open. */
-export function reliable(storage: SessionStorage | undefined): SessionStorage {
-  const memory = new Map<string, string>();
-  return {
-    getItem(key) {
-      try {
-        return memory.get(key) ?? (storage as SessionStorage).getItem(key);
-      } catch {
-        return null;
-      }
-    },
-    setItem(key, value) {
-      memory.delete(key);
-      try {
-        (storage as SessionStorage).setItem(key, value);
-      } catch {
-        // It's missing, full or blocked.
-        memory.set(key, value);
-      }
-    },
-    removeItem(key) {
-      memory.delete(key);
-      try {
-        storage?.removeItem(key);
-      } catch {
-        // Nothing was stored.
-      }
-    },
-  };
-}
-
 function parse(text: string | null): Session | null {
   try {
     const session = JSON.parse(text as string) as Session | null;
@@ -69,56 +30,31 @@ function parse(text: string | null): Session | null {
 
 const ENDED: SessionEnd = "ended";
 
-export class SessionStore {
-  readonly #listeners = new Set<SessionListener>();
-  #text: string | null = null;
-  #session: Session | null = null;
-
-  constructor(readonly key: string, readonly storage: SessionStorage, readonly tell: (message: Message) => void) {
-    this.look();
-  }
-
-  get(): Session | null {
-    return this.#session;
-  }
-
-  set(session: Session): void {
-    this.#put(JSON.stringify(session));
-  }
-
+export interface SessionStore {
+  readonly key: string;
+  get(): Session | null;
+  set(session: Session): void;
   /** Ends the session with this token, but not a newer one from another tab. */
-  end(token: string, reason: SessionEnd): void {
-    this.look();
-    if (this.#session?.token === token) this.#put(reason === ENDED ? reason : null);
-  }
-
+  end(token: string, reason: SessionEnd): void;
   /** Picks up what another tab has stored. */
-  look(): void {
-    this.#take(this.storage.getItem(this.key));
-  }
+  look(): void;
+  on(listener: SessionListener): () => void;
+}
 
-  on(listener: SessionListener): () => void {
-    // A wrapper, so that the same function can be added twice, and each removed separately.
-    const own: SessionListener = (session, reason) => listener(session, reason);
-    this.#listeners.add(own);
-    return () => void this.#listeners.delete(own);
-  }
+export function makeSessions(key: string, storage: SessionStorage | undefined): SessionStore {
+  const listeners = new Set<SessionListener>();
+  let text: string | null = null;
+  let session: Session | null = null;
+  /** The storage is missing, full or blocked, so the session lasts as long as the page is open. */
+  let isLost = false;
 
-  /** Stores a session, or why it ended, so that other tabs can read both, in whatever order they are notified. */
-  #put(text: string | null): void {
-    if (text) this.storage.setItem(this.key, text);
-    else this.storage.removeItem(this.key);
-    this.#take(text);
-    this.tell({ session: true });
-  }
-
-  #take(text: string | null): void {
-    if (text === this.#text) return;
-    this.#text = text;
-    const before = this.#session;
-    const session = (this.#session = parse(text));
+  const take = (now: string | null) => {
+    if (text === now) return;
+    text = now;
+    const before = session;
+    session = parse(text);
     if (!before && !session) return;
-    for (const listener of this.#listeners) {
+    for (const listener of listeners) {
       try {
         listener(session, session ? undefined : text === ENDED ? ENDED : "signed_out");
       } catch (error) {
@@ -128,5 +64,40 @@ export class SessionStore {
         });
       }
     }
-  }
+  };
+  /** Stores a session, or why it ended, so that other tabs can read both, in whatever order they are notified. */
+  const put = (now: string | null) => {
+    try {
+      isLost = false;
+      if (now) (storage as SessionStorage).setItem(key, now);
+      else (storage as SessionStorage).removeItem(key);
+    } catch {
+      isLost = true;
+    }
+    take(now);
+  };
+  const look = () => {
+    try {
+      if (!isLost) take((storage as SessionStorage).getItem(key));
+    } catch {
+      // Nothing could be stored.
+    }
+  };
+  look();
+  return {
+    key,
+    get: () => session,
+    set: (now) => put(JSON.stringify(now)),
+    end(token, reason) {
+      look();
+      if (session?.token === token) put(reason === ENDED ? reason : null);
+    },
+    look,
+    on(listener) {
+      // A wrapper, so that the same function can be added twice, and each removed separately.
+      const own: SessionListener = (...now) => listener(...now);
+      listeners.add(own);
+      return () => void listeners.delete(own);
+    },
+  };
 }

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, test } from "node:test";
 import { type Companion, type CompanionOptions, type Reading, type Stats, type Status, createCompanion } from "../src/index.js";
-import { shareTabs } from "../src/tabs.js";
+import { sleep } from "../src/call.js";
 import { Browser, Network, Service, type Tab, leave, needsService, uncaught, until } from "./support.js";
 
 const service = new Service();
@@ -10,7 +10,7 @@ const open: Companion[] = [];
 
 function companionIn(tab: Tab, network: Network, options: Partial<CompanionOptions> = {}): Companion {
   tab.enter();
-  const companion = createCompanion({ url: service.url, fetch: network.fetch, tabs: shareTabs, ...options });
+  const companion = createCompanion({ url: service.url, fetch: network.fetch, ...options });
   open.push(companion);
   return companion;
 }
@@ -68,7 +68,7 @@ describe("live", { skip: needsService }, () => {
         throw new Error("a bug in the page");
       });
       companion.live((topics) => heard.push(topics));
-      companion.live(() => assert.fail("gone"), { signal: AbortSignal.abort() });
+      companion.live(() => assert.fail("gone"))();
       await until("the other one", () => heard.length > 0);
     });
     assert.match(String(thrown), /a bug in the page/);
@@ -99,37 +99,29 @@ describe("live", { skip: needsService }, () => {
     assert.deepEqual(streams(network), ["/me/live", "/me/live"]);
   });
 
-  test("another tab takes over from a leading one that the browser has suspended", async () => {
+  test("a hidden tab leaves the stream to another, and hears of everything when it is seen again", async () => {
     const network = new Network();
     const browser = new Browser();
-    const tabs = [browser.tab(), browser.tab(), browser.tab()] as const;
+    const tabs = [browser.tab(), browser.tab()] as const;
     const companions = tabs.map((tab) => companionIn(tab, network));
     const heard: string[][][] = tabs.map(() => []);
     companions.forEach((companion, i) => companion.live((topics) => heard[i]?.push(topics)));
-    await until("all have heard", () => heard.every(({ length }) => length > 0));
-    const [leader, first] = tabs;
-    await until("each has a timer", () => tabs.every(({ timers }) => timers.size === 1));
-
-    // The leading tab says that it's alive, and the others wait for that again.
-    const before = [...first.timers.keys()];
-    for (const run of [...leader.timers.values()]) run();
-    await until("the watchdog starts again", () => first.timers.size === 1 && !first.timers.has(before[0] as object));
+    await until("both have heard", () => heard.every(({ length }) => length > 0));
     assert.deepEqual(streams(network), ["/live"]);
 
-    // Now it's silent.
     heard.forEach((each) => (each.length = 0));
-    for (const run of [...first.timers.values()]) run();
-    await until("another tab has a stream", () => streams(network).length === 2);
-    await until("all hear of everything, the suspended one too", () => heard.every((each) => each.length > 0));
-    heard.forEach((each) => (each.length = 0));
+    tabs[0].hide(true);
+    await until("the other one has a stream", () => streams(network).length === 2 && (heard[1]?.length ?? 0) > 0);
+    assert.ok(network.calls.find(({ path }) => path === "/live")?.init.signal?.aborted);
     await service.control("PUT", "bot-offline");
-    await until("all hear of a change", () => heard.every((each) => each.some((topics) => topics.includes("status"))));
-    assert.deepEqual(streams(network), ["/live", "/live"]);
-    // The new leading tab is closed, and one of the others leads.
-    companions[1]?.close();
-    await until("another stream", () => streams(network).length === 3);
+    await until("the visible tab hears of a change", () => heard[1]?.at(-1)?.length === 1);
+    assert.deepEqual(heard[0], []);
+
+    tabs[0].hide(false);
+    await until("everything", () => heard[0]?.at(-1)?.length === 4);
+    assert.equal(streams(network).length, 2);
     for (const companion of companions) companion.close();
-    await until("no timer is left", () => tabs.every(({ timers }) => timers.size === 0));
+    await until("no stream is left", () => network.calls.every(({ path, init }) => path !== "/live" || init.signal?.aborted));
   });
 
   test("without locks, a channel or `tabs`, or with separate sessions, each tab has its own stream", async () => {
@@ -139,7 +131,7 @@ describe("live", { skip: needsService }, () => {
       const tabs = [browser.tab(), browser.tab()] as const;
       if (kind === "locks") for (const tab of tabs) tab.navigator.locks = undefined;
       if (kind === "channel") for (const tab of tabs) Reflect.deleteProperty(tab, "BroadcastChannel");
-      const options: Partial<CompanionOptions> = kind === "session" ? { storage: "session" } : kind === "tabs" ? { tabs: undefined } : {};
+      const options: Partial<CompanionOptions> = kind === "session" ? { storage: "session" } : kind === "tabs" ? { tabs: false } : {};
       const companions = tabs.map((tab) => companionIn(tab, network, options));
       if (kind === "session") {
         await signIn(companions[0] as Companion, tabs[0], "owner");
@@ -235,7 +227,10 @@ describe("live", { skip: needsService }, () => {
     assert.deepEqual(guilds[0], { data: undefined, error: undefined, loading: true, updatedAt: undefined });
     const before = guilds.length;
     mine.reload({ fresh: true });
-    await until("read again", () => guilds.length > before);
+    assert.equal(guilds.at(-1)?.loading, true);
+    assert.ok(guilds.at(-1)?.data, "what was there stays");
+    await until("read again", () => guilds.length > before + 1);
+    assert.equal(guilds.at(-1)?.loading, false);
     assert.ok(network.calls.some(({ path, headers }) => path === "/guilds" && headers["Cache-Control"] === "no-cache"));
     await companion.signOut();
     assert.deepEqual(guilds.at(-1), { data: undefined, error: undefined, loading: false, updatedAt: undefined });
@@ -263,10 +258,129 @@ describe("live", { skip: needsService }, () => {
     watch.stop();
     const [told, called] = [readings.length, network.calls.length];
     watch.reload();
-    companion.watch("stats", companion.stats, () => assert.fail("stopped before"), { signal: AbortSignal.abort() }).reload();
     await companion.stats();
     assert.equal(readings.length, told);
     assert.equal(network.calls.length, called + 1);
+  });
+
+  test("`watch` reads once when the page opens, not again because the stream has opened", async () => {
+    const network = new Network();
+    const tab = new Browser().tab();
+    const companion = companionIn(tab, network);
+    await signIn(companion, tab, "owner");
+    const heard: string[][] = [];
+    const status: Reading<Status>[] = [];
+    const guilds: Reading<unknown[]>[] = [];
+    companion.live((topics) => heard.push(topics));
+    companion.watch("status", companion.status, (reading) => status.push(reading), { jitter: 0 });
+    companion.watch("guilds", companion.guilds, (reading) => guilds.push(reading), { jitter: 0 });
+    await until("the stream and the data are there", () => heard.length > 0 && status.length > 0 && guilds.length > 0);
+    await service.control("PUT", "bot-offline");
+    await until("offline", () => status.at(-1)?.data?.health.bot.uptime.readable === "offline");
+    assert.equal(network.count("GET", "/"), 2);
+    assert.equal(network.count("GET", "/guilds"), 1);
+  });
+
+  test("`watch` retries a failed read until it works", async () => {
+    const network = new Network();
+    const tab = new Browser().tab();
+    let failing = 0;
+    const fetch = (input: string, init?: RequestInit) => {
+      if (!failing || !input.endsWith("/stats")) return network.fetch(input, init);
+      failing -= 1;
+      return failing % 2 ? Promise.reject(new TypeError("offline")) : Promise.resolve(new Response("<html>", { status: 502 }));
+    };
+    const companion = companionIn(tab, network, { fetch });
+    failing = 2;
+    const readings: Reading<Stats>[] = [];
+    companion.watch("stats", companion.stats, (reading) => readings.push(reading), { jitter: 0 });
+    await until("it works", () => readings.at(-1)?.data !== undefined);
+    assert.deepEqual(readings.slice(0, 2).map(({ error }) => error?.code), ["network", "bad_answer"]);
+    assert.equal(readings.at(-1)?.error, undefined);
+    // What would fail again is not repeated.
+    await signIn(companion, tab, "owner");
+    const missing: Reading<unknown>[] = [];
+    companion.watch("guilds", (options) => companion.guild("1", options), (reading) => missing.push(reading), { jitter: 0 });
+    await until("the guild doesn't exist", () => missing.at(-1)?.error?.code === "guild_not_found");
+    const before = network.count("GET", "/guilds/1");
+    failing = 1;
+    const more: Reading<Stats>[] = [];
+    companion.watch("stats", companion.stats, (reading) => more.push(reading), { jitter: 0 });
+    await until("a retry of something else", () => more.at(-1)?.data !== undefined);
+    assert.equal(network.count("GET", "/guilds/1"), before);
+  });
+
+  test("after `Retry-After`, a change doesn't make a watch come back earlier", async () => {
+    const network = new Network();
+    let isRefused = true;
+    let reads = 0;
+    const headers = { "Retry-After": "3000000000" };
+    const fetch = (input: string, init?: RequestInit) => {
+      if (!input.endsWith("/stats")) return network.fetch(input, init);
+      reads += 1;
+      return isRefused ? Promise.resolve(new Response("{}", { status: 429, headers })) : Promise.reject(new TypeError("offline"));
+    };
+    const companion = companionIn(new Browser().tab(), network, { fetch });
+    let changes = 0;
+    companion.live((topics) => (changes += Number(topics.includes("status"))));
+    let failures = 0;
+    const watch = companion.watch("status", companion.stats, ({ error, loading }) => error && !loading && (failures += 1), { jitter: 0 });
+    await until("it is refused", () => failures === 1);
+    for (const method of ["PUT", "DELETE"] as const) {
+      const before = changes;
+      await service.control(method, "bot-offline");
+      await until("it hears of the change", () => changes > before);
+    }
+    assert.equal(reads, 1);
+    // Only the page's user is not kept waiting.
+    isRefused = false;
+    watch.reload();
+    await until("it is read", () => failures === 2);
+    assert.equal(reads, 2);
+    companion.close();
+  });
+
+  test("reading again while nobody is signed in does nothing", async () => {
+    const companion = companionIn(new Browser().tab(), new Network());
+    const watch = companion.watch("guilds", companion.guilds, () => assert.fail("told"));
+    watch.reload();
+    watch.stop();
+  });
+
+  test("waiting for a retry ends when the page is seen again or its network is back", async () => {
+    const tab = new Browser().tab();
+    const page = tab as unknown as Window;
+    for (const name of ["online", "pageshow", "visibilitychange"]) {
+      const wait = sleep(2 ** 31 - 1, undefined, page);
+      tab.events.dispatchEvent(new Event(name));
+      await wait;
+    }
+    const stop = new AbortController();
+    const wait = sleep(2 ** 31 - 1, stop.signal, page);
+    let isOver = false;
+    void wait.then(
+      () => (isOver = true),
+      () => undefined,
+    );
+    tab.hide(true);
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(isOver, false, "a page that is hidden is not seen");
+    stop.abort(new Error("stopped"));
+    await assert.rejects(wait, /stopped/);
+    await assert.rejects(sleep(0, stop.signal), /stopped/);
+  });
+
+  test("the stream is opened again when the network is back", async () => {
+    const network = new Network();
+    const tab = new Browser().tab();
+    const companion = companionIn(tab, network);
+    const heard: string[][] = [];
+    companion.live((topics) => heard.push(topics));
+    await until("open", () => heard.length === 1);
+    tab.events.dispatchEvent(new Event("online"));
+    tab.events.dispatchEvent(new Event("online"));
+    await until("open again", () => heard.length === 2);
+    assert.equal(streams(network).length, 2);
   });
 
   // Runs last, because it restarts the service.
@@ -277,7 +391,7 @@ describe("live", { skip: needsService }, () => {
     const readings: Reading<Stats>[] = [];
     companion.live((topics) => heard.push(topics));
     companion.watch("stats", companion.stats, (reading) => readings.push(reading), { jitter: 0 });
-    await until("the stream is open", () => heard.length > 0 && readings.length > 1);
+    await until("the stream is open", () => heard.length > 0 && readings.length > 0);
     await service.kill();
     readings.length = 0;
     heard.length = 0;

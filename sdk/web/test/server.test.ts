@@ -59,10 +59,24 @@ describe("the server client", { skip: needsService }, () => {
     await service.control("DELETE");
   });
 
+  const nameOf = async (companion: ServerCompanion, visitor: Visitor): Promise<string | undefined> => {
+    const session = await companion.session(visitor.request("/"));
+    return session.state === "in" ? session.me.user.name : undefined;
+  };
+
+  test("a sign-in page that isn't a URL is reported like every other failure", async () => {
+    for (const authorize_url of ["nowhere", "https://[", "javascript:alert(1)"]) {
+      const answer = { code: 200, message: "", data: { authorize_url, client_id: "1", scope: "identify", redirect_uri: `${SITE}/callback` } };
+      const companion = companionOf({ fetch: async () => Response.json(answer), failureRedirect: "/" });
+      const response = await companion.signIn(new Visitor().request("/login"));
+      assert.equal(response.headers.get("Location"), "/?sign_in_error=bad_answer", authorize_url);
+    }
+  });
+
   test("signing in, reading and signing out with a cookie", async () => {
     const companion = companionOf();
     const visitor = new Visitor();
-    assert.equal(await companion.session(visitor.request("/")), null);
+    assert.deepEqual(await companion.session(visitor.request("/")), { state: "out" });
 
     const response = await companion.signIn(visitor.request("/login?returnTo=/guilds/1%3Ftab%3D2"));
     assert.equal(response.status, 302);
@@ -83,10 +97,15 @@ describe("the server client", { skip: needsService }, () => {
       assert.equal(init.cache, "no-store");
     }
 
-    assert.equal((await companion.session(visitor.request("/")))?.user.name, "Marlow Quay");
+    assert.equal(await nameOf(companion, visitor), "Marlow Quay");
     const guilds = await companion.api(visitor.request("/")).guilds();
     assert.equal((await companion.api(visitor.request("/")).guild(guilds[0]?.id as string, { fresh: true })).id, guilds[0]?.id);
     assert.equal((sent.at(-1)?.init.headers as Record<string, string>)["Cache-Control"], "no-cache");
+
+    // A second sign-in ends the first one's session, which nobody could end without its token.
+    const first = companion.token(visitor.request("/")) as string;
+    await signIn(companion, visitor, "member");
+    assert.equal((await fetch(`${service.url}/me`, { headers: { Token: first } })).status, 401);
 
     const token = companion.token(visitor.request("/")) as string;
     const out = await companion.signOut(visitor.request("/logout", { method: "POST", headers: { Origin: SITE } }));
@@ -249,7 +268,7 @@ describe("the server client", { skip: needsService }, () => {
     }
     // An image on another site must not sign anyone out.
     await assert.rejects(companion.signOut(visitor.request("/logout")), code("method_not_allowed", 405));
-    assert.ok(await companion.session(visitor.request("/")));
+    assert.ok(await nameOf(companion, visitor));
   });
 
   test("signs out everywhere, and handles the cookie of a session that has ended", async () => {
@@ -262,14 +281,15 @@ describe("the server client", { skip: needsService }, () => {
     await assert.rejects(companion.signOut(desk.request("/logout", post), { everywhere: true }), code("overloaded"));
     await service.control("DELETE");
     desk.take(await companion.signOut(desk.request("/logout", post), { everywhere: true, returnTo: "/bye" }));
-    assert.equal(await companion.session(phone.request("/")), null);
+    assert.deepEqual(await companion.session(phone.request("/")), { state: "out" });
     await assert.rejects(companion.api(phone.request("/")).guilds(), code("token_invalid", 401));
     assert.equal(phone.take(await companion.signOut(phone.request("/logout", post))), "/");
     assert.equal(phone.cookies.size, 0);
 
     await signIn(companion, desk, "manager");
     await service.control("PUT", "overloaded");
-    await assert.rejects(companion.session(desk.request("/")), code("overloaded"), "a failure doesn't mean that no one is signed in");
+    const unknown = await companion.session(desk.request("/"));
+    assert.equal(unknown.state === "unknown" && unknown.error.code, "overloaded", "a failure doesn't mean that no one is signed in");
     // The cookie is deleted even if the service can't be reached.
     desk.take(await companion.signOut(desk.request("/logout", post)));
     assert.equal(desk.cookies.size, 0);
@@ -298,7 +318,7 @@ describe("the server client", { skip: needsService }, () => {
 
     const visitor = from("198.51.100.4");
     assert.equal(await signIn(companion, visitor, "owner"), "/");
-    assert.equal((await companion.session(visitor.request("/")))?.user.username, "marlow.quay");
+    assert.equal(await nameOf(companion, visitor), "Marlow Quay");
     assert.equal((await companion.api(visitor.request("/")).guilds()).length > 0, true);
     const stop = new AbortController();
     const stream = await companion.live(visitor.request("/live", { signal: stop.signal }));
@@ -333,7 +353,7 @@ describe("the server client", { skip: needsService }, () => {
     const companion = companionOf();
     for (const value of ["", "x", "bcs_", "bcs_a b", "bcs_a,b"]) {
       assert.equal(companion.token(new Request(SITE, { headers: { Cookie: `companion=${value}` } })), null, value);
-      assert.equal(await companion.session(new Request(SITE, { headers: { Cookie: `companion=${value}` } })), null, value);
+      assert.deepEqual(await companion.session(new Request(SITE, { headers: { Cookie: `companion=${value}` } })), { state: "out" }, value);
     }
     assert.deepEqual(sent, []);
     assert.equal(companion.token(new Request(SITE, { headers: { Cookie: "a; companion=bcs_1; b=c=d" } })), "bcs_1");

@@ -138,12 +138,7 @@ export class Tab {
   readonly events = new EventTarget();
   assigned: string | null = null;
   readonly BroadcastChannel: typeof BroadcastChannel | undefined = BroadcastChannel;
-  /** The tab's own timers, as the sharing of streams uses them. They only run when a test says so. */
-  readonly timers = new Map<object, () => void>();
-  readonly setTimeout = (run: () => void): object => this.#timer(run);
-  readonly setInterval = (run: () => void): object => this.#timer(run);
-  readonly clearTimeout = (timer: object): boolean => this.timers.delete(timer);
-  readonly clearInterval = (timer: object): boolean => this.timers.delete(timer);
+  readonly document = { hidden: false };
   readonly navigator: { locks: Locks | undefined };
   readonly location: URL & { assign(to: string): void };
   readonly history = {
@@ -170,10 +165,10 @@ export class Tab {
     this.sessionStorage = storage(this.session, () => undefined);
   }
 
-  #timer(run: () => void): object {
-    const timer = {};
-    this.timers.set(timer, run);
-    return timer;
+  /** Another tab is in front of this one, or no longer. */
+  hide(hidden: boolean): void {
+    this.document.hidden = hidden;
+    this.events.dispatchEvent(new Event("visibilitychange"));
   }
 
   /** Makes this the current tab. A client belongs to the tab in which it was created. */
@@ -210,25 +205,22 @@ type Granted = (lock: object | null) => unknown;
 
 /** Exclusive Web Locks, the only kind that the client uses. */
 export class Locks {
-  readonly #held = new Map<string, { released: Promise<unknown>; steal: () => void }>();
+  readonly #held = new Map<string, Promise<unknown>>();
 
-  async request(name: string, options: { ifAvailable?: boolean; steal?: boolean; signal?: AbortSignal }, granted: Granted): Promise<unknown> {
-    if (options.steal) this.#held.get(name)?.steal();
-    while (!options.steal && this.#held.has(name)) {
+  async request(name: string, options: { ifAvailable?: boolean; signal?: AbortSignal }, granted: Granted): Promise<unknown> {
+    while (this.#held.has(name)) {
       if (options.ifAvailable) return granted(null);
       const aborted = new Promise((_, reject) => options.signal?.addEventListener("abort", () => reject(options.signal?.reason), { once: true }));
-      await Promise.race([this.#held.get(name)?.released, aborted]);
+      await Promise.race([this.#held.get(name), aborted]);
       options.signal?.throwIfAborted();
     }
-    let steal = (): void => undefined;
-    const stolen = new Promise((_, reject) => (steal = () => reject(new DOMException("stolen", "AbortError"))));
-    const work = Promise.race([(async () => granted({ name }))(), stolen]);
-    const held = { released: work.catch(() => undefined), steal };
-    this.#held.set(name, held);
+    const work = (async () => granted({ name }))();
+    const released = work.catch(() => undefined);
+    this.#held.set(name, released);
     try {
       return await work;
     } finally {
-      if (this.#held.get(name) === held) this.#held.delete(name);
+      this.#held.delete(name);
     }
   }
 }

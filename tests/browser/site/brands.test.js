@@ -43,7 +43,7 @@ for (const brand of BRANDS) {
       if (hides(part)) assert.equal(await page.getByRole("heading", { name }).count(), 0, part);
     }
     const navigation = page.getByRole("navigation", { name: "Pages" });
-    assert.equal(await navigation.getByRole("link", { name: "API" }).count(), hides("docs") ? 0 : 1);
+    assert.equal(await page.getByRole("contentinfo").getByRole("link", { name: "API" }).count(), hides("docs") ? 0 : 1);
     assert.equal((await fetch(service.url + DOCS)).status, hides("docs") ? 404 : 200);
     if (!settings.features) return;
     await navigation.getByRole("link", { name: "Features" }).click();

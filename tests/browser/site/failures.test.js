@@ -131,3 +131,28 @@ visit("a list that could not be read is, as soon as the network is back", async 
   await problem(page, "We can't reach the service.").waitFor({ state: "hidden" });
   await page.getByRole("list", { name: "Your servers" }).getByText(HARBOUR.name).waitFor();
 });
+
+// This is the last test, because it restarts the service.
+visit("when the service is gone, every page says so and isn't green, and all is well when it is back", async (arrive, service) => {
+  const visitor = await arriveOnSite(arrive);
+  // The sandbox, and the avatars with it, have another address after the restart.
+  visitor.allow(/net::ERR_|\/avatars\//);
+  const pages = [await visitor.open(DASHBOARD)];
+  await signIn(pages[0], "owner");
+  await isSignedIn(pages[0]);
+  await pages[0].getByRole("list", { name: "Your servers" }).getByText(HARBOUR.name).waitFor();
+  for (const path of [HOME, STATUS]) pages.push(await visitor.open(path));
+  const lost = (page) => page.getByRole("status").filter({ hasText: /^Connection lost\. Last updated / });
+  const colour = (page) => page.locator(".shape .fill").first().evaluate((shape) => getComputedStyle(shape).fill);
+  const green = await colour(pages[1]);
+  await service.stop();
+  for (const page of pages) await lost(page).waitFor();
+  for (const page of pages.slice(1)) assert.notEqual(await colour(page), green);
+  await service.startAgain();
+  for (const page of pages) await lost(page).waitFor({ state: "hidden" });
+  for (const page of pages.slice(1)) assert.equal(await colour(page), green);
+  // The sandbox still knows who signed in.
+  await pages[0].getByRole("button", { name: "Refresh" }).click();
+  await pages[0].getByRole("status").filter({ hasText: "The list is up to date." }).waitFor();
+  await isSignedIn(pages[0]);
+});

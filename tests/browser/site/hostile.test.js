@@ -12,7 +12,8 @@ const UNBROKEN = "W".repeat(100);
 const CATEGORY = "<img/src=x/onerror=alert(1)>";
 const LONG = `${IMAGE}${SCRIPT}${"long".repeat(980)}`.slice(0, 4_000);
 
-const TEXTS = [LONG, EMOJI + EMOJI, `${BACKWARDS} ${IMAGE}`, `'); alert(3); ('${"\n".repeat(200)}end`, UNBROKEN.repeat(10)];
+// The home page shows three.
+const TEXTS = [LONG, `${EMOJI}${EMOJI}'); alert(3); ('${"\n".repeat(200)}end`, `${BACKWARDS} ${IMAGE} ${UNBROKEN.repeat(10)}`];
 const NAMES = [IMAGE, SCRIPT, BACKWARDS, EMOJI, UNBROKEN];
 
 const site = onSite();

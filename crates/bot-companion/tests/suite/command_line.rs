@@ -256,17 +256,19 @@ async fn the_options_that_count_are_shown_with_their_source_and_without_secrets(
     };
     let (code, text, error) = outcome_of(config(&[])).await;
     assert_eq!(code, 0, "{error}");
+    let width = |key: &str| text.lines().find(|line| line.starts_with(key)).unwrap().len();
+    assert!(width("sessions.idle") + 20 < width("idp.authorize_url"), "a long value makes no other line long: {text}");
     let line = |key: &str| {
         let line = text.lines().find(|line| line.split_whitespace().next() == Some(key)).unwrap();
         line.split_whitespace().map(ToOwned::to_owned).collect::<Vec<_>>()
     };
     let file = path.to_str().unwrap();
-    assert_eq!(line("http.listen"), ["http.listen", "\"127.0.0.1:1234\"", &format!("{file}:2")]);
-    assert_eq!(line("idp.client_secret"), ["idp.client_secret", "\"(hidden)\"", &format!("{file}:5")]);
-    assert_eq!(line("limits.connections"), ["limits.connections", "\"77\"", "COMPANION_LIMITS_CONNECTIONS"]);
-    assert_eq!(line("sessions.idle"), ["sessions.idle", "\"7d\"", "default"]);
-    assert_eq!(line("store.url")[1..], ["\"postgres://me:(hidden)@127.0.0.1/data\"", "COMPANION_STORE_URL"]);
-    assert_eq!(line("secrets.keys")[1], "\"(hidden)\"");
+    assert_eq!(line("http.listen"), ["http.listen", &format!("{file}:2"), "\"127.0.0.1:1234\""]);
+    assert_eq!(line("idp.client_secret"), ["idp.client_secret", &format!("{file}:5"), "\"(hidden)\""]);
+    assert_eq!(line("limits.connections"), ["limits.connections", "COMPANION_LIMITS_CONNECTIONS", "\"77\""]);
+    assert_eq!(line("sessions.idle"), ["sessions.idle", "default", "\"7d\""]);
+    assert_eq!(line("store.url")[1..], ["COMPANION_STORE_URL", "\"postgres://me:(hidden)@127.0.0.1/data\""]);
+    assert_eq!(line("secrets.keys")[2], "\"(hidden)\"");
 
     let (code, json, _) = outcome_of(config(&["--json"])).await;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -280,4 +282,20 @@ async fn the_options_that_count_are_shown_with_their_source_and_without_secrets(
     }
     let (code, _, error) = outcome(&["config", "--json"]).await;
     assert!(code == 64 && error.contains("add --effective"), "{code} {error}");
+}
+
+#[test]
+fn no_message_names_a_file_of_the_repository() {
+    let binary = std::fs::read(env!("CARGO_BIN_EXE_bot-companion")).unwrap();
+    let binary = String::from_utf8_lossy(&binary);
+    for (start, _) in binary.match_indices("docs/").chain(binary.match_indices("deploy/")) {
+        let path = binary[start..].split(|letter: char| !letter.is_ascii_alphanumeric() && !"/-_@.".contains(letter));
+        let path = path.into_iter().next().unwrap_or_default().trim_end_matches('.');
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        // The dashboard's script is there to be copied, and its comments are for those who read it in the repository.
+        assert!(
+            path == "docs/dashboard.md" || !path.contains('.') || !std::path::Path::new(root).join(path).is_file(),
+            "{path}"
+        );
+    }
 }

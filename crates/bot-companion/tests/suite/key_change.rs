@@ -33,13 +33,24 @@ impl Site {
         Self { folder, provider, config }
     }
 
+    /// Writes the keys into a file, which the configuration names.
+    fn set_keys_in_file(&self, keys: &[&str]) {
+        let file = self.folder.path().join("keys");
+        std::fs::write(&file, keys.join("\n") + "\n").unwrap();
+        self.set_secrets(&format!("keys_file = \"{}\"", file.display()));
+    }
+
     /// Edits `[secrets]` in the configuration file.
     fn set_keys(&self, keys: &[&str]) {
+        self.set_secrets(&format!("keys = {keys:?}"));
+    }
+
+    fn set_secrets(&self, secrets: &str) {
         let text = std::fs::read_to_string(&self.config).unwrap();
         let (text, _) = text.split_once("[secrets]").unwrap_or((&text, ""));
         let others: String =
             text.lines().filter(|line| !line.contains("secrets.keys")).map(|line| format!("{line}\n")).collect();
-        std::fs::write(&self.config, format!("{others}[secrets]\nkeys = {keys:?}\n")).unwrap();
+        std::fs::write(&self.config, format!("{others}[secrets]\n{secrets}\n")).unwrap();
     }
 
     async fn serve(&self) -> Running {
@@ -127,6 +138,41 @@ async fn the_key_changes_while_the_service_runs_and_every_session_goes_on() {
         (&"2026-11".into(), &2.into(), &0.into())
     );
     assert!(!site.folder.path().join("data.db.key").exists(), "nothing creates another key");
+}
+
+#[tokio::test]
+async fn keys_in_a_file_are_the_same_for_the_service_and_every_command() {
+    let site = Site::new();
+    let service = site.serve().await;
+    let admin = admin_of(&service).await;
+    let running = [("COMPANION_ADMIN_LISTEN", admin.as_str())];
+    site.sign_in(&service, "owner").await;
+    let old = site.folder.key().trim().to_owned();
+
+    site.set_keys_in_file(&[&old]);
+    service.reload("reloaded changed=").await;
+    site.set_keys_in_file(&[NEW, &old]);
+    // The option didn't change, but the file did.
+    service.reload("reloaded changed=secrets.keys\n").await;
+    let (code, output, error) = said(&site.config, &running, &["secrets", "reseal"]).await;
+    assert!(code == 0 && output.starts_with("Encrypted 1 of 1 grant with 2026-11.\n"), "{output}{error}");
+    site.set_keys_in_file(&[NEW]);
+    let own = site.folder.path().join("data.db.key");
+    if !on_postgres() {
+        std::fs::remove_file(&own).unwrap();
+    }
+    let backup = site.folder.path().join("companion.backup");
+    for (arguments, part) in [
+        (&["check"][..], "is fine"),
+        (&["secrets", "status"], "2026-11"),
+        (&["backup", backup.to_str().unwrap()], "1 of 1 grant"),
+        (&["users", "forget", "7", "--yes"], ""),
+    ] {
+        let (code, output, error) = said(&site.config, &running, arguments).await;
+        assert!(code == 0 && (output.clone() + &error).contains(part), "{arguments:?}: {output}{error}");
+        assert!(!error.contains("cannot be read"), "{arguments:?}: {error}");
+    }
+    assert!(!own.exists(), "nothing creates another key");
 }
 
 #[tokio::test]

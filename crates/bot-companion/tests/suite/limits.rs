@@ -56,6 +56,23 @@ async fn a_burst_comes_through_and_then_the_rate() {
 }
 
 #[tokio::test]
+async fn a_page_that_says_too_many_requests_gets_its_style() {
+    let app = TestApp::builder().set("[limits]\nrequests_per_second = 1\nrequests_burst = 4").start().await;
+    let page = app.anon().get("/site/").await.text();
+    let style = page.split('"').find(|text| text.contains("/style.")).unwrap().to_owned();
+    // One of these is counted: the file that does not exist.
+    assert_eq!(app.anon().get(&style).await.status, 200);
+    assert_eq!(app.anon().get("/site/assets/none.css").await.status, 404);
+    assert_eq!(passed(&app, "/").await, 2);
+    let refused = app.anon().get("/site/").await;
+    assert!(refused.status == 429 && refused.text().contains(&style));
+    for _ in 0..20 {
+        assert_eq!(app.anon().get(&style).await.status, 200);
+    }
+    assert_eq!(app.anon().get("/site/assets/none.css").await.status, 429);
+}
+
+#[tokio::test]
 async fn all_paths_and_methods_share_a_clients_count() {
     let app = TestApp::builder().set("[limits]\nrequests_per_second = 1\nrequests_burst = 6").start().await;
     for path in ["/", "/team", "/none"] {

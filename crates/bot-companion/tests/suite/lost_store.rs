@@ -30,6 +30,12 @@ async fn stopped(mut service: Running) -> String {
     service.logged()
 }
 
+/// The user who runs the tests, as `id` names them.
+fn user_name() -> String {
+    let output = std::process::Command::new("id").arg("-un").output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
 #[tokio::test]
 async fn a_database_that_is_gone_is_noticed_and_nothing_is_written_until_it_is_back() {
     sqlite_only!("its files are the server's");
@@ -107,6 +113,7 @@ async fn a_key_without_its_database_is_refused_unless_told_otherwise() {
         let (code, text) = (refused.ended().await.code().unwrap(), refused.logged());
         assert!(code == 78 && text.contains("its key file"), "{code}: {text}");
         assert!(text.contains("data.db.key") && text.contains("--new-database"), "{text}");
+        assert!(text.contains(&format!("once as its owner, the user {}", user_name())), "{text}");
         assert!(!folder.file().exists(), "nothing was made");
     }
     let (code, text) = said(command(&["check", "--live", "--config", path])).await;

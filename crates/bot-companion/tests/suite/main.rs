@@ -22,6 +22,7 @@ mod compression;
 mod connections;
 mod dashboard;
 mod dashboard_docs;
+mod dev;
 mod drain;
 mod errors;
 mod exit_codes;

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use domain::Permission;
 use serde_json::Value;
+use test_support::TestFolder;
 
 use crate::harness::TestApp;
 
@@ -168,18 +169,21 @@ fn prose(text: &str) -> String {
     text.lines().filter(is_prose).collect::<Vec<_>>().join("\n")
 }
 
-#[test]
-fn every_link_and_anchor_in_the_documents_leads_somewhere() {
-    let documents: Vec<_> = files().into_iter().filter(|path| path.ends_with(".md")).collect();
+/// The relative links of these documents that lead nowhere.
+fn dead_links(root: &Path, documents: &[String]) -> Vec<String> {
     let anchors = |path: &Path| -> BTreeSet<String> {
         let text = prose(&std::fs::read_to_string(path).unwrap());
         let headings = text.lines().filter(|line| line.starts_with('#'));
         headings.map(|line| anchor(line.trim_start_matches('#'))).collect()
     };
     let mut lost = Vec::new();
-    for document in &documents {
-        let path = root().join(document);
-        for target in prose(&read(document)).split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next()) {
+    for document in documents {
+        let path = root.join(document);
+        for target in prose(&std::fs::read_to_string(&path).unwrap())
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split([')', ' ']).next())
+        {
             if target.contains("://") || target.starts_with("mailto:") {
                 continue;
             }
@@ -190,7 +194,59 @@ fn every_link_and_anchor_in_the_documents_leads_somewhere() {
             }
         }
     }
+    lost
+}
+
+#[test]
+fn every_link_and_anchor_in_the_documents_leads_somewhere() {
+    let documents: Vec<_> = files().into_iter().filter(|path| path.ends_with(".md")).collect();
+    nothing(&dead_links(&root(), &documents));
+}
+
+#[test]
+fn every_link_and_path_in_the_installed_documents_leads_somewhere() {
+    let folder = TestFolder::new();
+    let units = folder.path("usr/lib/systemd/system");
+    std::fs::create_dir_all(&units).unwrap();
+    for unit in files().iter().filter_map(|path| path.strip_prefix("deploy/")).filter(|name| name.starts_with("bot-")) {
+        std::fs::copy(root().join("deploy").join(unit), units.join(unit)).unwrap();
+    }
+    let installs = root().join("packaging/deb/documents.py");
+    assert!(Command::new("python3").arg(installs).arg(folder.root()).status().unwrap().success());
+
+    let documents = folder.path("usr/share/doc/bot-companion");
+    let names = std::fs::read_dir(&documents).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let pages: Vec<_> = names.filter(|name| name.ends_with(".md")).collect();
+    assert!(pages.len() > 30, "{pages:?}");
+    let mut lost = dead_links(&documents, &pages);
+    for page in pages {
+        let text = std::fs::read_to_string(documents.join(&page)).unwrap();
+        // A path in a command, like /usr/share/doc/bot-companion/examples/nginx.conf.
+        for (start, _) in text.match_indices("/usr/share/doc/bot-companion/examples/") {
+            let path = text[start..].split([' ', '`', '\n']).next().unwrap();
+            if !folder.path(&path[1..]).is_file() {
+                lost.push(format!("{page} names {path}, which is not there"));
+            }
+        }
+    }
     nothing(&lost);
+    let alerts = std::fs::read_to_string(documents.join("examples/prometheus/alerts.yml")).unwrap();
+    assert!(alerts.contains("runbook_url: /usr/share/doc/bot-companion/alerts.md#"), "{alerts}");
+}
+
+#[test]
+fn the_readme_and_the_guide_set_the_service_up_with_the_same_commands() {
+    let readme = read("README.md");
+    let (_, production) = readme.split_once("## Run it in production").unwrap();
+    let commands: Vec<_> = production.lines().filter(|line| line.starts_with("# ") && !line.contains("apt ")).collect();
+    assert_eq!(commands.len(), 4, "{commands:?}");
+    for page in ["docs/first-bot.md", "packaging/deb/files/README.Debian"] {
+        let page = read(page);
+        for command in &commands {
+            let (command, _) = command[2..].split_once("    #").unwrap_or((&command[2..], ""));
+            assert!(page.contains(command), "{command}: {page}");
+        }
+    }
 }
 
 #[test]

@@ -220,6 +220,7 @@ async fn a_provider_that_cannot_be_reached_has_not_used_the_code() {
         people: people::demo(),
         service_url: None,
         clock: app.clock.clone(),
+        token_key: SecretString::from("token key"),
     };
     let listener = socket.listen(16).unwrap().into_std().unwrap();
     let late = Sandbox::start(listener, options).unwrap();

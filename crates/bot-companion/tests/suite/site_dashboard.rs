@@ -65,7 +65,7 @@ async fn the_page_loads_only_what_is_ours_and_little_of_it() {
     assets.sort_unstable();
     assets.dedup();
     let names: Vec<_> = assets.iter().map(|path| path.split(['/', '.']).nth(3).unwrap()).collect();
-    assert_eq!(names, ["companion", "dashboard", "icon", "icon", "style", "tabs", "theme", "times"]);
+    assert_eq!(names, ["companion", "dashboard", "icon", "icon", "style", "theme", "times"]);
     let mut size = 0;
     for path in ["/site/dashboard"].into_iter().chain(assets) {
         let call = app.anon().call(Method::GET, path).header("Host", "bot.example").header("Accept-Encoding", "gzip");

@@ -146,6 +146,70 @@ async fn options_that_do_not_go_together_are_found_before_the_start() {
 }
 
 #[tokio::test]
+async fn a_missing_client_secret_is_named_and_no_restart_is_asked_for() {
+    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let config = config_file(&folder, &provider, "");
+    let secret = folder.path().join("client-secret");
+    let text = fs::read_to_string(&config).unwrap();
+    let of_file = format!("idp.client_secret_file = \"{}\" #", secret.display());
+    fs::write(&config, text.replace("idp.client_secret = ", &of_file)).unwrap();
+    let missing = format!("the file {} cannot be read: No such file or directory", secret.display());
+    for command in both(&config, &[]) {
+        let (code, text) = said(command).await;
+        assert!(code == 78 && text.contains(&missing), "{code}: {text}");
+    }
+    fs::write(&secret, "hush").unwrap();
+    // As root of a namespace, which may not read what is of another user.
+    for file in [&secret, &config] {
+        if chown(file, Some(65_534), Some(65_534)).is_err() {
+            break;
+        }
+        fs::set_permissions(file, fs::Permissions::from_mode(0o600)).unwrap();
+        for command in both(&config, &[]) {
+            let Some(command) = confined("", MOUNTS, &command) else { break };
+            let (code, text) = said(command).await;
+            let parts = ["with mode 0600", "; run `chgrp 0 ", " && chmod 640 "];
+            assert!(code == 78 && parts.iter().all(|part| text.contains(part)), "{file:?} {code}: {text}");
+        }
+        chown(file, Some(0), Some(0)).unwrap();
+    }
+    fs::write(&secret, "  \n").unwrap();
+    for command in both(&config, &[]) {
+        let (code, text) = said(command).await;
+        assert!(code == 78 && text.contains("is empty: write idp.client_secret into it"), "{code}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn risks_are_told_at_the_start_and_by_the_check() {
+    let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
+    let config = config_file(&folder, &provider, "");
+    let variables = [
+        ("COMPANION_HTTP_LISTEN", "0.0.0.0:0"),
+        ("COMPANION_ADMIN_LISTEN", "0.0.0.0:0"),
+        ("COMPANION_HTTP_ALLOWED_ORIGINS", "http://a.example"),
+        ("COMPANION_IDP_REDIRECT_URI", "http://a.example/callback"),
+        ("COMPANION_LOG_FILTER", "info"),
+    ];
+    let parts = ["takes plain HTTP", "admin.listen (0.0.0.0:0)", "http://a.example/callback is http"];
+    let [serve, check] = both(&config, &variables);
+    let (code, text) = said(check).await;
+    let log = Running::start(serve).await.logged();
+    for part in parts {
+        assert!(code == 0 && text.contains(part), "{part}: {text}");
+        assert_eq!(
+            log.lines().filter(|line| line.contains(" WARN ") && line.contains(part)).count(),
+            1,
+            "{part}: {log}"
+        );
+    }
+    let mut plain = command(&["check", "--config", config.to_str().unwrap()]);
+    plain.env("COMPANION_HTTP_TRUSTED_PROXIES", "0.0.0.0/0,::/0");
+    let (code, text) = said(plain).await;
+    assert!(code == 0 && text.contains("contains 0.0.0.0/0") && text.contains("contains ::/0"), "{text}");
+}
+
+#[tokio::test]
 async fn a_certificate_or_key_of_no_use_is_named_for_what_it_is() {
     let (folder, provider) = (Folder::new(), sandbox(Clock::system()));
     let config = config_file(&folder, &provider, "");

@@ -129,7 +129,7 @@ async fn secrets_that_others_can_read_are_warned_of_with_what_to_run() {
         let part = format!("everyone on this machine can read {path}, which contains {option}");
         for said in [&log, &checked] {
             let line = said.lines().find(|line| line.contains(&part)).unwrap_or_else(|| panic!("{part}: {said}"));
-            assert!(line.contains(&format!("`chmod 600 {path}`")), "{line}");
+            assert!(line.contains(&format!("`chmod o-rwx {path}`")), "{line}");
         }
     }
     assert!(!log.contains("hushhush") && !checked.contains("hushhush"));

@@ -53,6 +53,7 @@ fn world_with(adjust: impl FnOnce(&mut ProviderOptions)) -> World {
         people: people::demo(),
         service_url: None,
         clock: clock.clone(),
+        token_key: SecretString::from("token key"),
     };
     let sandbox = Sandbox::start(TcpListener::bind("127.0.0.1:0").unwrap(), sandbox_options).unwrap();
     let mut options = options(sandbox.base_url(), &clock);

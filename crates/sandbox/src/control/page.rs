@@ -33,6 +33,7 @@ pub(super) fn list(
                 "On now: " strong { (summary(on)) } ". " button name="to" value="all-off" { "Turn everything off" }
             }
         }
+        h2 { "Switches" }
         @for switch in Switch::ALL { (section(people, switch.about(), on.get(&switch), host)) }
         h2 { "One-time actions" }
         @for act in Act::ALL { (once(people, act.about(), host)) }

@@ -10,10 +10,11 @@ use tracing::warn;
 use crate::app::App;
 use crate::config::{Config, SecretFile, keyfile};
 
-/// Safety problems with the store and the keys, and how to fix them.
+/// Safety problems with the options, the store and the keys, and how to fix them.
 pub(super) fn of(config: &Config) -> Vec<String> {
     let key = config.key_file().and_then(|path| keyfile::caution(&path));
-    store::cautions(&config.store.url).into_iter().chain(key).chain(readable_secrets(config)).collect()
+    let store = store::cautions(&config.store.url);
+    config.risks().into_iter().chain(store).chain(key).chain(readable_secrets(config)).collect()
 }
 
 /// The files with secrets that others can read: the configuration, those named by `…_FILE`, and the certificate's key.
@@ -30,8 +31,8 @@ fn readable_secrets(config: &Config) -> Vec<String> {
     let caution = |(path, options): (&Path, BTreeSet<&str>)| {
         let (path, options) = (path.display(), Vec::from_iter(options).join(", "));
         format!(
-            "everyone on this machine can read {path}, which contains {options}; make the service's user its owner and run \
-             `chmod 600 {path}`"
+            "everyone on this machine can read {path}, which contains {options}; run `chmod o-rwx {path}`, and make sure that the \
+             service's user, or its group, can still read it"
         )
     };
     open.map(caution).collect()

@@ -14,6 +14,7 @@ pub(super) fn run(effective: bool, CommandOptions { form, config }: &CommandOpti
     let values = Config::effective(config.file.as_deref(), std::env::vars_os())?;
     let value =
         |entry: &EffectiveValue| json!({ "option": entry.option, "value": entry.value, "source": entry.source });
-    let cells = |entry: &EffectiveValue| vec![entry.option.clone(), entry.value.to_string(), entry.source.clone()];
+    // The value comes last, because some are long.
+    let cells = |entry: &EffectiveValue| vec![entry.option.clone(), entry.source.clone(), entry.value.to_string()];
     print(&form.list(&values, "There are no options.", value, cells))
 }

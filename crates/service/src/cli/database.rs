@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use runtime::clock::Clock;
+use runtime::file_access;
 use store::{self, Freshness, Store};
 
 use super::{ConfigFile, logging, runtime};
@@ -53,9 +54,10 @@ pub(super) fn refuse_lost(config: &Config) -> Result<(), ConfigError> {
     Err(ConfigError::one(format!(
         "the database {} is missing, but its key file {} is still there: mount its volume, put the file back, or restore a backup \
          with `bot-companion restore FILE`. To start with an empty database, move the key file away, or run \
-         `bot-companion serve --new-database` once as the service's own user",
+         `bot-companion serve --new-database` once as its owner, the user {}",
         shown.display(),
         key.display(),
+        file_access::owner(&key),
     )))
 }
 

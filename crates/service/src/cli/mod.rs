@@ -64,7 +64,7 @@ enum Command {
     },
     /// Try it out: run everything on this machine, with a sandbox sign-in, demo guilds and a demo bot.
     Dev(dev::DevOptions),
-    /// Create a commented configuration file, asking for the required values.
+    /// Create a configuration file, asking for the required values.
     ///
     /// Without a terminal, or with --yes, it doesn't ask: pass the values as options.
     #[command(after_help = "\

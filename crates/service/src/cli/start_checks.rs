@@ -91,7 +91,9 @@ fn dashboard(config: &Config) -> Option<CheckLine> {
     };
     let address = format!("{url}{}", dashboard::PATH);
     let origin = origin_of(url);
-    let remedy = if redirects.iter().any(|uri| origin_of(uri) == origin) {
+    let remedy = if redirects.contains(&address) {
+        "it is in idp.redirect_uri, but the site isn't there: set http.base_path to the path of site.url"
+    } else if redirects.iter().any(|uri| origin_of(uri) == origin) {
         "idp.redirect_uri already has an address on that origin, and only one per origin is allowed; replace it unless you have a \
          dashboard of your own"
     } else {

@@ -178,7 +178,7 @@ mod tests {
                 discord_id: id,
                 role: "Head of \"things\"".to_owned(),
                 color: "#E0A030".to_owned(),
-                category: "direction".to_owned(),
+                category: "leadership".to_owned(),
                 position,
             },
             permissions: PermissionSet::of(&[Permission::Founder, Permission::Executive]),

@@ -18,8 +18,13 @@ impl Config {
         ];
         let problem = |key: &str| {
             let variable = variable(key);
-            let file = if SECRETS.contains(&key) { format!(" or {variable}_FILE") } else { String::new() };
-            format!("{key} is not set: write it in the configuration file, or set {variable}{file}")
+            if SECRETS.contains(&key) {
+                return format!(
+                    "{key} is not set: write it into a file and name that in {key}_file (or {variable}_FILE), or set \
+                     {variable}"
+                );
+            }
+            format!("{key} is not set: write it in the configuration file, or set {variable}")
         };
         ConfigError::of(missing.iter().filter(|(_, missing)| *missing).map(|(key, _)| problem(key)).collect())
     }
@@ -53,6 +58,7 @@ pub(super) fn cross_check(config: &Config, layers: &mut Layers) {
         ("guilds.max_stale", guilds.max_stale),
     );
     store_url(config, layers);
+    client_id(config, layers);
     key_ids(config, layers);
     shared_keys(config, layers);
     redirects(config, layers);
@@ -65,6 +71,18 @@ fn store_url(config: &Config, layers: &mut Layers) {
         && let Err(problem) = store::check(&config.store.url)
     {
         layers.conflict("store.url", format!("store.url: {problem}"));
+    }
+}
+
+/// Another provider's IDs may look different.
+fn client_id(config: &Config, layers: &mut Layers) {
+    let id = &config.idp.client_id;
+    if layers.are_valid(&["idp.client_id", "idp.base_url"])
+        && config.idp.base_url.starts_with("https://discord.com/")
+        && !id.is_empty()
+        && let Err(advice) = value::discord_id(id)
+    {
+        layers.conflict("idp.client_id", format!("idp.client_id = {id:?}: {advice}"));
     }
 }
 

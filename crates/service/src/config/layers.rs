@@ -20,8 +20,10 @@ use super::value::{Advice, duration};
 pub use effective::EffectiveValue;
 pub use secret_sources::SecretFile;
 
-/// The options whose values are never shown, and which the environment can pass as a file.
+/// The options whose values are never shown.
 pub(super) const SECRETS: [&str; 3] = ["idp.client_secret", "secrets.keys", "store.url"];
+/// The options that name a file for each of them.
+const SECRET_FILES: [&str; 3] = ["idp.client_secret_file", "secrets.keys_file", "store.url_file"];
 
 /// Every option by name, with the value from each layer, defaults first.
 #[derive(Default)]
@@ -254,7 +256,8 @@ impl Layers {
             self.conflict(key, format!("{key} has no default"));
         }
         for (location, shown, advice) in wrong {
-            let hidden = SECRETS.contains(&key) || shown.contains('@');
+            // People sometimes write the secret itself where its file belongs.
+            let hidden = SECRETS.contains(&key) || SECRET_FILES.contains(&key) || shown.contains('@');
             let shown = if hidden { String::new() } else { format!(" = {}", shorten(&shown)) };
             self.problem(Some(key), location, format!("{key}{shown}: {advice}"));
         }
@@ -309,6 +312,14 @@ impl RawValue {
                 Self::List(items.iter().map(item).collect())
             }
             _ => Self::Other(shown()),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Text(text) | Self::Plain(text) => text.is_empty(),
+            Self::List(items) => items.is_empty(),
+            Self::Number(..) | Self::Other(_) => false,
         }
     }
 

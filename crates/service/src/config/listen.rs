@@ -28,6 +28,11 @@ impl ListenAddress {
             Self::Unix(_) => None,
         }
     }
+
+    /// Whether only this machine can connect, so that a proxy is in front if the service is public.
+    pub fn is_local(&self) -> bool {
+        self.tcp().is_none_or(|address| address.ip().to_canonical().is_loopback())
+    }
 }
 
 impl From<SocketAddr> for ListenAddress {

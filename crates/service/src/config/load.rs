@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use domain::{SessionLimits, retention};
+use runtime::file_access;
 use store::StoreOptions;
 
 use super::layers::Layers;
@@ -36,7 +37,7 @@ impl Layer {
         let name = path.display().to_string();
         match std::fs::read_to_string(path) {
             Ok(text) => Ok(Self { name, text, file: Some(path.to_owned()) }),
-            Err(error) => Err(ConfigError::one(format!("{name}: cannot be read: {error}"))),
+            Err(error) => Err(ConfigError::one(format!("{name}: {}", file_access::cannot_be_read(path, &error)))),
         }
     }
 }
@@ -109,6 +110,7 @@ fn read(
         written.layer(layer);
     }
     written.environment(environment.into_iter().map(|(name, value)| (name.into(), value.into())));
+    written.read_secret_files();
 
     let config = build(&mut written);
     if let Some(config) = &config {

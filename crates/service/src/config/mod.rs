@@ -8,7 +8,7 @@ mod listen;
 mod load;
 mod log_filter;
 mod reloadable;
-mod secret_file;
+mod risks;
 mod site_value;
 mod suggest;
 #[cfg(test)]
@@ -27,9 +27,10 @@ pub use load::{ConfigError, Layer};
 pub use reloadable::{ConfigChanges, CurrentConfig, ReloadableConfig};
 use runtime::Network;
 use secrecy::SecretString;
+pub(crate) use site_value::{site_name, site_url};
 use store::StoreOptions;
 pub(crate) use suggest::suggest;
-pub(crate) use value::{any_duration, origin_of};
+pub(crate) use value::{any_duration, discord_id, origin_of, redirect_uri};
 
 /// The commented defaults, which are also the reference for all options.
 pub const DEFAULTS: &str = include_str!("default.toml");

@@ -10,7 +10,7 @@ use arc_swap::{ArcSwap, Guard};
 use super::{AccessLog, Config, FeedConfig, LimitsConfig};
 
 /// The options that a running service takes over; all others need a restart. A name that ends with a dot is a whole section.
-const RELOADABLE: [&str; 9] = [
+const RELOADABLE: [&str; 10] = [
     "feed.",
     "http.allowed_headers",
     "http.allowed_origins",
@@ -18,6 +18,7 @@ const RELOADABLE: [&str; 9] = [
     "log.access",
     "log.filter",
     "secrets.keys",
+    "secrets.keys_file",
     "tls.cert",
     "tls.key",
 ];
@@ -194,8 +195,8 @@ mod tests {
 
     #[test]
     fn nothing_of_a_value_is_printed() {
-        let written = config("idp.client_id = \"hush\"").written;
+        let written = config("site.name = \"hush\"").written;
         let shown = format!("{written:?}");
-        assert!(shown.starts_with("WrittenValues(") && !shown.contains("idp"), "{shown}");
+        assert!(shown.starts_with("WrittenValues(") && !shown.contains("site"), "{shown}");
     }
 }

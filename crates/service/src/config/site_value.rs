@@ -1,21 +1,25 @@
 //! The values that `[site]` accepts.
 
-use super::value::{Advice, line, page_url};
+use super::value::{Advice, full_url, line, page_url, refuse_http};
 use super::{SiteLink, SitePart};
 
 const LONGEST_NAME: usize = 100;
 
 /// The public address of the service, without a trailing slash.
-pub(super) fn site_url(text: &str) -> Result<String, Advice> {
-    let address = page_url(text).map_err(|_| "write the service's public address, like \"https://bot.example\"")?;
-    if address.contains(['?', '#']) {
+pub(crate) fn site_url(text: &str) -> Result<String, Advice> {
+    if text.contains(char::is_whitespace) {
+        return Err("write the address without spaces".into());
+    }
+    let address = full_url(text, "write the service's public address, like \"https://bot.example\"")?;
+    refuse_http(&address, "over http, anyone on the network could read what users do")?;
+    if address.query().is_some() {
         return Err("write the address without a query".into());
     }
-    Ok(address.trim_end_matches('/').to_owned())
+    Ok(address.as_str().trim_end_matches('/').to_owned())
 }
 
 /// A name that fits a heading.
-pub(super) fn site_name(text: &str) -> Result<String, Advice> {
+pub(crate) fn site_name(text: &str) -> Result<String, Advice> {
     let name = line(text)?;
     if (1..=LONGEST_NAME).contains(&name.trim().chars().count()) {
         Ok(name.trim().to_owned())
@@ -73,6 +77,8 @@ mod tests {
         for wrong in ["bot.example", "http://bot.example", "https://bot.example/?a", "javascript:alert(1)"] {
             assert!(site_url(wrong).is_err(), "{wrong}");
         }
+        assert!(site_url("bot.example:8443/x").unwrap_err().contains("the scheme is missing"));
+        assert!(site_url("http://bot.example").unwrap_err().starts_with("use https: "));
         assert!(site_invite_url("https://provider.example/add?client_id={client_id}").is_ok());
         assert!(site_invite_url("javascript:alert(1)").is_err());
     }

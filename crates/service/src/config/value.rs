@@ -20,7 +20,7 @@ pub(super) fn listen_or_off(text: &str) -> Result<Option<SocketAddr>, Advice> {
     if text.is_empty() || text == "off" {
         return Ok(None);
     }
-    let advice = "write an address and a port, like \"127.0.0.1:9464\", or \"off\"";
+    let advice = "write an IP address (not a name) and a port, like \"127.0.0.1:9464\", or \"off\"";
     text.parse().map(Some).map_err(|_| advice.into())
 }
 
@@ -42,7 +42,18 @@ pub(super) fn path(text: &str) -> Result<PathBuf, Advice> {
 }
 
 pub(super) fn secret(text: &str) -> Result<SecretString, Advice> {
+    if !text.is_empty() && text.trim().is_empty() {
+        return Err("it is blank: write the secret".into());
+    }
     Ok(line(text)?.into())
+}
+
+/// The ID of an application at Discord.
+pub(crate) fn discord_id(text: &str) -> Result<String, Advice> {
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(text.to_owned());
+    }
+    Err("write the application's ID, which consists of digits; Discord's developer portal shows it".into())
 }
 
 pub(super) fn secret_key(text: &str) -> Result<SecretKey, Advice> {
@@ -144,7 +155,7 @@ pub(super) fn base_path(text: &str) -> Result<String, Advice> {
 /// An exact origin, in the form that browsers send.
 pub(super) fn origin(text: &str) -> Result<String, Advice> {
     let advice = "write an exact origin, like \"https://dashboard.example\"";
-    let url = web_url(text).ok_or_else(|| advice.to_owned())?;
+    let url = full_url(text, advice)?;
     let origin = url.origin().ascii_serialization();
     // Anything the parser would repair (a path, backslashes, spaces) is refused, so that the text means what it says.
     let authority = text.split_once("://").map_or("", |(_, rest)| rest);
@@ -176,7 +187,7 @@ pub(super) fn collector_url(text: &str) -> Result<String, Advice> {
 
 /// A page that browsers are sent to, exactly as written.
 pub(super) fn page_url(text: &str) -> Result<String, Advice> {
-    let url = web_url(text).ok_or("write the full address, like \"https://discord.com/oauth2/authorize\"")?;
+    let url = full_url(text, "write the full address, like \"https://discord.com/oauth2/authorize\"")?;
     refuse_http(&url, "over http, anyone on the network could change the page")?;
     Ok(text.to_owned())
 }
@@ -199,11 +210,9 @@ pub(super) fn cdn_url(text: &str) -> Result<String, Advice> {
 }
 
 /// Kept exactly as written, because the provider compares it letter by letter.
-pub(super) fn redirect_uri(text: &str) -> Result<String, Advice> {
-    match web_url(text) {
-        Some(_) => Ok(text.to_owned()),
-        None => Err("write the full address, like \"https://dashboard.example/callback\"".into()),
-    }
+pub(crate) fn redirect_uri(text: &str) -> Result<String, Advice> {
+    full_url(text, "write the full address, like \"https://dashboard.example/callback\"")?;
+    Ok(text.to_owned())
 }
 
 /// The origin of an address that [`redirect_uri`] accepted.
@@ -221,12 +230,26 @@ fn web_url(text: &str) -> Option<Url> {
     (whole && bare && ["http", "https"].contains(&url.scheme())).then_some(url)
 }
 
+/// An address that [`web_url`] accepts. Forgetting the scheme is the usual mistake, so it has its own advice.
+pub(super) fn full_url(text: &str, advice: &str) -> Result<Url, Advice> {
+    let lacks_scheme = || !text.contains("://") && web_url(&format!("https://{text}")).is_some();
+    let advice = || {
+        if lacks_scheme() {
+            "the scheme is missing: write \"https://\" before it, or \"http://\" if it is on this machine"
+        } else {
+            advice
+        }
+    };
+    web_url(text).ok_or_else(|| advice().to_owned())
+}
+
 fn url_without_query(text: &str, advice: &str) -> Result<Url, Advice> {
-    web_url(text).filter(|url| url.query().is_none()).ok_or_else(|| advice.to_owned())
+    let url = full_url(text, advice)?;
+    if url.query().is_none() { Ok(url) } else { Err(advice.to_owned()) }
 }
 
 /// Only on this machine may an address be http.
-fn refuse_http(url: &Url, reason: &str) -> Result<(), Advice> {
+pub(super) fn refuse_http(url: &Url, reason: &str) -> Result<(), Advice> {
     let host = url.host_str().unwrap_or_default();
     let address: Option<IpAddr> = host.trim_start_matches('[').trim_end_matches(']').parse().ok();
     let is_loopback = host == "localhost" || address.is_some_and(|address| address.to_canonical().is_loopback());

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use api::error::ErrorCode;
 use api::incidents::happenings;
+use axum::Extension;
 use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use domain::history::recording::minute_of;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use telemetry::metrics::LimitName;
 
 use super::context::RequestContext;
 use super::error::ApiError;
@@ -166,12 +168,18 @@ pub(super) async fn robots(State(app): State<Arc<App>>) -> Response {
 /// `/site/assets/…`
 pub(super) async fn asset(
     State(app): State<Arc<App>>,
+    Extension(context): Extension<RequestContext>,
     Path(file): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let own = app.site.look(&file).map(|body| ("text/css; charset=utf-8", body));
     let of_ours = || site::assets::find(&file).map(|asset| (asset.media_type, &asset.body));
-    let (media_type, body) = own.or_else(of_ours).ok_or(ErrorCode::NotFound)?;
+    let Some((media_type, body)) = own.or_else(of_ours) else {
+        let counted = app.rate_limits.request(context.client, context.ticks);
+        return Err(
+            counted.map_or_else(|wait| ApiError::limited(LimitName::Requests, wait), |()| ErrorCode::NotFound.into())
+        );
+    };
     let body = encoding::encode(body, &headers).await;
     let mut response = http::Response::new(axum::body::Body::empty());
     body.add_headers(response.headers_mut());

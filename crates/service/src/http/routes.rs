@@ -3,7 +3,7 @@
 use axum::routing::get;
 use utoipa_axum::routes;
 
-use super::zone::{BOT, DASHBOARD, DASHBOARD_LIVE, LIVE, OPERATIONS, PUBLIC, RouteTable, Routes, SITE};
+use super::zone::{ASSETS, BOT, DASHBOARD, DASHBOARD_LIVE, LIVE, OPERATIONS, PUBLIC, RouteTable, Routes, SITE};
 use super::{
     auth, badges, feed, feedback, guilds, language, live, me, openapi, pages, readiness, sessions, stats, status, team,
 };
@@ -55,7 +55,7 @@ fn site_routes(api: Routes, site: &SiteConfig) -> Routes {
         .page(SITE, "/site/roles.css", get(pages::role_colours))
         .page(SITE, "/site/icon", pages::picture(Site::icon))
         .page(SITE, "/site/preview", pages::picture(Site::preview))
-        .page(SITE, "/site/assets/{file}", get(pages::asset))
+        .page(ASSETS, "/site/assets/{file}", get(pages::asset))
         // Browsers and crawlers always look here.
         .page(SITE, "/favicon.ico", pages::picture(|site| Some(site.favicon())))
         .page(SITE, "/robots.txt", get(pages::robots))

@@ -64,6 +64,10 @@ pub(super) const PUBLIC: Zone = Zone {
 /// Pages for people, which pages elsewhere may not read.
 pub(super) const SITE: Zone = Zone { cors: Cors::NoOrigin, errors: ErrorFormat::Page, ..PUBLIC };
 
+/// The files of pages. Not rate-limited, so that even the page that says "too many requests" has its style.
+/// Requests for files that don't exist are counted.
+pub(super) const ASSETS: Zone = Zone { rate_limit: RateLimitedBy::Nobody, ..SITE };
+
 /// The dashboard: responses depend on a session, so only pages of the configured origins may read them.
 pub(super) const DASHBOARD: Zone = Zone { cors: Cors::AllowedOrigins, ..PUBLIC };
 

@@ -29,7 +29,7 @@ pub fn listen_advice(address: &ListenAddress, cause: &io::Error) -> &'static str
     match (address, cause.kind()) {
         (_, io::ErrorKind::AddrInUse) => "another program listens there: stop it",
         (ListenAddress::Tcp(address), io::ErrorKind::PermissionDenied) if address.port() < 1024 => {
-            "ports below 1024 need extra privileges: let systemd open it (deploy/bot-companion.socket), put a proxy in front and listen \
+            "ports below 1024 need extra privileges: let systemd open it (bot-companion.socket), put a proxy in front and listen \
              on a higher port, or grant CAP_NET_BIND_SERVICE (systemd: AmbientCapabilities= and CapabilityBoundingSet=, both with it)"
         }
         (ListenAddress::Tcp(_), io::ErrorKind::PermissionDenied) => {

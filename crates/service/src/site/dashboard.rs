@@ -22,6 +22,9 @@ const SERVER_FACTS: [Permission; 3] = [Permission::Setup, Permission::ErlcLinked
 /// Keys that describe a person in every server, in addition to those of the bot's team.
 const PERSON_FACTS: [Permission; 1] = [Permission::ServicePlusMember];
 
+/// How many empty cards stand for the list while it's loading.
+const SKELETONS: usize = 4;
+
 /// Whether users can sign in on the page at the requested address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SignIn {
@@ -189,7 +192,7 @@ fn views(frame: &PageFrame<'_>) -> Markup {
                         span { (words.servers) } " " span id="servers-count" class="chip" {}
                     }
                 }
-                li id="add-view" hidden {
+                li {
                     a href="#add-bot" data-view="view-add" {
                         span { (words.invitable) } " " span id="invitable-count" class="chip" {}
                     }
@@ -215,9 +218,13 @@ fn servers(frame: &PageFrame<'_>) -> Markup {
                 input id="search" type="search" autocomplete="off" spellcheck="false" maxlength="200" placeholder=(words.search);
                 p id="matches" class="quiet" role="status" {}
             }
-            p id="servers-loading" class="quiet" hidden { (words.loading) }
+            div id="servers-loading" class="servers" hidden {
+                p class="visually-hidden" { (words.loading) }
+                @for _ in 0..SKELETONS { div class="card server skeleton" aria-hidden="true" {} }
+            }
             ul id="servers" class="servers" aria-labelledby="servers-title" {}
             button id="more-servers" class="button more" type="button" hidden {}
+            p id="no-matches" hidden { button id="why-missing" class="button small" type="button" { (words.missing) } }
             div id="no-servers" class="card empty" hidden {
                 h3 { (words.no_servers) }
                 p { (words.no_servers_what) }
@@ -240,7 +247,8 @@ fn invitable(words: &DashboardWords) -> Markup {
     html! {
         section id="invitable-section" aria-labelledby="invitable-title" {
             h2 id="invitable-title" class="visually-hidden" tabindex="-1" { (words.invitable) }
-            p class="quiet" { (words.invitable_what) }
+            p id="invitable-what" class="quiet" { (words.invitable_what) }
+            p id="none-invitable" class="card empty" hidden { (words.none_invitable) }
             ul id="invitable" class="servers" aria-labelledby="invitable-title" {}
             button id="more-invitable" class="button more" type="button" hidden {}
         }
@@ -249,8 +257,8 @@ fn invitable(words: &DashboardWords) -> Markup {
 
 fn missing(words: &DashboardWords) -> Markup {
     html! {
-        section id="missing-section" aria-labelledby="missing-title" {
-            h2 id="missing-title" { (words.missing) }
+        details id="missing-section" class="missing-why" {
+            summary { (words.missing) }
             div class="card" {
                 form id="missing" class="ask" {
                     label for="missing-server" { (words.missing_label) }

@@ -10,6 +10,8 @@ use super::{Language, Site, SiteFileError, files};
 
 const OPTION: &str = "site.features";
 const LARGEST_KILOBYTES: u64 = 64;
+/// How many sections the home page shows.
+const MOST_AT_HOME: usize = 6;
 
 /// The operator's text.
 pub(super) struct Features {
@@ -28,6 +30,19 @@ impl Features {
             None => Self { title: None, text: all.to_owned() },
         })
     }
+
+    /// The first sections, each as its heading and its first paragraph, for the home page.
+    pub(super) fn sections(&self) -> Vec<(&str, &str)> {
+        let sections = self.text.split("\n## ").skip(usize::from(!self.text.starts_with("## ")));
+        sections.filter_map(section).take(MOST_AT_HOME).collect()
+    }
+}
+
+fn section(text: &str) -> Option<(&str, &str)> {
+    let (title, rest) = text.trim_start_matches("## ").split_once('\n')?;
+    let paragraph = rest.trim_start().split("\n\n").next()?;
+    let is_text = !paragraph.is_empty() && !paragraph.starts_with(['#', '`', '|']);
+    is_text.then(|| (title.trim(), paragraph.trim()))
 }
 
 /// Empty without a text; the page has no route then.
@@ -43,4 +58,28 @@ pub fn page(site: &Site, language: Language) -> String {
             }
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_home_page_shows_the_first_paragraph_of_each_section() {
+        for (text, expected) in [
+            ("", vec![]),
+            ("Only a paragraph.", vec![]),
+            (
+                "## One\nWhat it\ndoes.\n\nMore.\n\n## Two\n\n- a list\n- of two",
+                vec![("One", "What it\ndoes."), ("Two", "- a list\n- of two")],
+            ),
+            ("Before.\n\n## One\n\nText.\n### Below\n", vec![("One", "Text.\n### Below")]),
+            ("## Code\n```\nx\n```\n## Empty\n", vec![]),
+        ] {
+            let features = Features { title: None, text: text.to_owned() };
+            assert_eq!(features.sections(), expected, "{text}");
+        }
+        let many = "## One\nText.\n".repeat(9);
+        assert_eq!(Features { title: None, text: many }.sections().len(), MOST_AT_HOME);
+    }
 }

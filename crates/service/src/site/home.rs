@@ -7,12 +7,17 @@ use domain::{Health, Stats, TeamMember, Time};
 use maud::{Markup, html};
 
 use super::calendar::TimeFormat;
+use super::features::Features;
 use super::layout::{PageFrame, Section};
 use super::numbers::{decimal, grouped};
+use super::reference::markdown;
 use super::status::at_home;
 use super::{Language, Site, role_colours};
 use crate::config::SitePart;
 use crate::views::site::SiteFacts;
+
+/// The lowest average that is shown among the numbers.
+const GOOD_RATING: f64 = 4.0;
 
 pub fn page(site: &Site, language: Language, facts: &SiteFacts, history: &History, now: Time) -> String {
     let frame = PageFrame {
@@ -28,6 +33,7 @@ pub fn page(site: &Site, language: Language, facts: &SiteFacts, history: &Histor
         div class="wide stack" {
             (state(&frame, &facts.health, history, now))
             (at_home(&frame, history, now))
+            (does(&frame))
             @if is_empty {
                 p class="card empty" { (words.nothing_yet) }
             } @else {
@@ -111,6 +117,25 @@ pub(super) fn shape_of(shape: &str) -> Markup {
     }
 }
 
+/// What the bot does: the first sections of the operator's page about it.
+fn does(frame: &PageFrame<'_>) -> Markup {
+    let (site, words) = (frame.site, &frame.words().home);
+    let sections = site.features.as_ref().map(Features::sections).unwrap_or_default();
+    html! {
+        @if !sections.is_empty() {
+            section aria-labelledby="does" {
+                h2 id="does" { (words.does) }
+                ul class="does" {
+                    @for (title, text) in &sections {
+                        li class="card" { h3 dir="auto" { (title) } (markdown(site, text)) }
+                    }
+                }
+                p class="does-more" { a href=(site.path("/site/features")) { (words.does_more) } }
+            }
+        }
+    }
+}
+
 fn numbers(frame: &PageFrame<'_>, stats: Stats) -> Markup {
     let (words, all) = (&frame.words().home, frame.words());
     let shown = |number| grouped(number, all);
@@ -120,8 +145,8 @@ fn numbers(frame: &PageFrame<'_>, stats: Stats) -> Markup {
             dl class="numbers" {
                 (number(&shown(stats.guilds), (words.servers)(stats.guilds)))
                 (number(&shown(stats.members), (words.members)(stats.members)))
-                (number(&shown(stats.shards), (words.shards)(stats.shards)))
-                @if let Some(average) = stats.ratings.average() {
+                // Don't advertise a poor rating.
+                @if let Some(average) = stats.ratings.average().filter(|average| *average >= GOOD_RATING) {
                     @let ratings = (words.ratings)(stats.ratings.count, &shown(stats.ratings.count));
                     (number(&decimal(average, all), &format!("{} · {ratings}", words.rating)))
                 }
@@ -135,6 +160,8 @@ pub(super) fn number(value: &str, label: &str) -> Markup {
 }
 
 fn reviews(frame: &PageFrame<'_>, reviews: &[FeedbackEntry], now: Time) -> Markup {
+    // Full rows of three.
+    let reviews = if reviews.len() < 3 { reviews } else { &reviews[..reviews.len() / 3 * 3] };
     let (words, shared) = (&frame.words().home, &frame.words().shared);
     html! {
         section aria-labelledby="reviews" {
@@ -171,20 +198,16 @@ fn is_long(text: &str) -> bool {
 }
 
 fn team(frame: &PageFrame<'_>, team: &[TeamMember]) -> Markup {
-    let categories = team.chunk_by(|a, b| a.category == b.category);
     html! {
         section aria-labelledby="team" {
             h2 id="team" { (frame.words().home.team) }
-            @for members in categories {
-                h3 class="category" { (members.first().map_or("", |member| &member.category)) }
-                ul class="team" {
-                    @for member in members {
-                        li class="card member" {
-                            img src=(frame.site.pictures.safe(&member.avatar)) alt="" width="48" height="48" loading="lazy";
-                            div {
-                                p class="name" { bdi { (member.name) } }
-                                p class={ "role " (role_colours::role_class(&member.color).unwrap_or_default()) } { bdi { (member.role) } }
-                            }
+            ul class="team" {
+                @for member in team {
+                    li class="card member" {
+                        img src=(frame.site.pictures.safe(&member.avatar)) alt="" width="48" height="48" loading="lazy";
+                        div {
+                            p class="name" { bdi { (member.name) } }
+                            p class={ "role " (role_colours::role_class(&member.color).unwrap_or_default()) } { bdi { (member.role) } }
                         }
                     }
                 }

@@ -8,7 +8,10 @@ use super::words::Words;
 use super::{Language, Site, assets, preview};
 use crate::config::SitePart;
 
-/// The current page, for the navigation.
+const TIMES: &str = "times.js";
+const TABS: &str = "tabs.js";
+
+/// The current page, for the navigation and the footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Section {
     Home,
@@ -63,7 +66,7 @@ impl PageFrame<'_> {
         html! {
             (DOCTYPE)
             html lang=(language.tag()) data-base=(site.base_path)
-                data-times=[self.shared("times.js")] data-tabs=[self.shared("tabs.js")] {
+                data-times=[self.shared(TIMES)] data-tabs=[self.shared(TABS)] {
                 head {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
@@ -88,7 +91,7 @@ impl PageFrame<'_> {
                     @if site.shows(SitePart::Status) {
                         link rel="alternate" type="application/atom+xml" href=(site.path("/site/incidents.atom")) title=(words.status);
                     }
-                    @for module in ["times.js", "tabs.js"].into_iter().filter_map(|name| self.shared(name)) {
+                    @for module in [TIMES, TABS].into_iter().filter_map(|name| self.shared(name)) {
                         script type="module" src=(module) {}
                     }
                     @for script in self.scripts {
@@ -101,6 +104,9 @@ impl PageFrame<'_> {
                 body {
                     a class="skip" href="#content" { (words.skip_to_content) }
                     (self.navigation())
+                    @if self.is_followed() {
+                        p id="lost" class="lost" role="status" data-text=(words.connection_lost) data-now=(words.just_now) hidden {}
+                    }
                     main id="content" data-live=[(!self.live.is_empty()).then_some(self.live)] { (main) }
                     (self.footer())
                 }
@@ -147,8 +153,14 @@ impl PageFrame<'_> {
     /// The address of a script for pages that stay up to date by themselves: one shows times in the visitor's time zone, one lets tabs
     /// share a live stream. Other scripts import it but can't know its address, which contains a hash.
     fn shared(&self, name: &str) -> Option<String> {
-        let is_followed = !self.live.is_empty() || self.scripts.contains(&"dashboard.js");
-        is_followed.then(|| self.site.path(&assets::path(name)))
+        // The dashboard's client shares its stream by itself.
+        let is_needed = if name == TABS { !self.live.is_empty() } else { self.is_followed() };
+        is_needed.then(|| self.site.path(&assets::path(name)))
+    }
+
+    /// Whether the page stays up to date by itself.
+    fn is_followed(&self) -> bool {
+        !self.live.is_empty() || self.scripts.contains(&"dashboard.js")
     }
 
     fn path(&self) -> &'static str {
@@ -170,7 +182,6 @@ impl PageFrame<'_> {
             (Section::Features, "/site/features", words.features, site.has_features()),
             (Section::Status, "/site/status", words.status, shows(SitePart::Status)),
             (Section::Dashboard, "/site/dashboard", words.dashboard, shows(SitePart::Dashboard)),
-            (Section::Reference, "/docs", words.reference_short, shows(SitePart::Docs)),
         ];
         let pages = pages.into_iter().filter(|(.., is_shown)| *is_shown);
         html! {
@@ -196,7 +207,7 @@ impl PageFrame<'_> {
         }
     }
 
-    /// Whether a link of the navigation leads to this page, or to the one above it.
+    /// Whether a link leads to this page, or to the one above it.
     fn current(&self, section: Section) -> Option<&'static str> {
         match (section, self.section) {
             (Section::Reference, Section::Feed) => Some("true"),
@@ -207,14 +218,18 @@ impl PageFrame<'_> {
     fn footer(&self) -> Markup {
         let words = &self.words().shared;
         let links = &self.site.config.links;
+        let has_reference = self.site.shows(SitePart::Docs);
         html! {
             footer class="bottom" {
                 div class="wide bottom-row" {
-                    @if !links.is_empty() {
+                    @if !links.is_empty() || has_reference {
                         nav aria-label=(words.links) {
                             ul {
                                 @for link in links {
                                     li { a href=(link.url) rel="noopener noreferrer" { (link.label) } }
+                                }
+                                @if has_reference {
+                                    li { a href=(self.site.path("/docs")) aria-current=[self.current(Section::Reference)] { (words.reference_short) } }
                                 }
                             }
                         }

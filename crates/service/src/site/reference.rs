@@ -158,19 +158,7 @@ fn group(page: &Reference<'_>, tag: &Tag) -> Markup {
                 h2 id=(id) { a class="anchor" href={ "#" (id) } { (title(tag)) } }
                 p { (page.style.line(tag.description.as_deref().unwrap_or_default())) }
             }
-            details class="routes" data-group {
-                summary {
-                    b { ((page.words().routes)(page.document.operations_of(tag).count())) }
-                    span class="quiet" {
-                        @for operation in page.document.operations_of(tag) {
-                            " " span class="short" { (operation.method) " " (operation.path) }
-                        }
-                    }
-                }
-                div {
-                    @for operation in page.document.operations_of(tag) { (operation::show(page, operation)) }
-                }
-            }
+            @for operation in page.document.operations_of(tag) { (operation::show(page, operation)) }
         }
     }
 }

@@ -25,7 +25,7 @@ use super::words::Words;
 use super::{Language, Site};
 pub(super) use announcements::at_home;
 pub use atom::feed;
-use shards::ShardNow;
+use shards::{ShardNow, TileState};
 
 #[derive(Clone, Copy)]
 pub struct StatusFacts<'a> {
@@ -48,12 +48,9 @@ pub fn page(site: &Site, language: Language, facts: &StatusFacts<'_>) -> String 
     let page = StatusPage::new(site, language, facts);
     page.around(&html! {
         (page.announcements())
-        (page.numbers())
-        (page.lookup(None))
-        (page.shards())
-        (page.latency())
         (page.availability())
         (page.incidents())
+        (page.technical_details())
     })
 }
 
@@ -148,6 +145,22 @@ impl StatusPage<'_> {
     fn trouble_since(&self, seen: &Observation) -> Time {
         let open = self.facts.history.incidents.iter().find(|incident| incident.ended.is_none());
         open.map_or(seen.since, |open| open.began.min(seen.since))
+    }
+
+    /// What few visitors look for. It's open when some shards aren't up.
+    fn technical_details(&self) -> Markup {
+        let is_open = self.shards.iter().any(|shard| shard.state != TileState::Up);
+        html! {
+            details id="technical" class="technical" open[is_open] {
+                summary { h2 { (self.words().status.technical) } }
+                div class="stack" {
+                    (self.numbers())
+                    (self.lookup(None))
+                    (self.shards())
+                    (self.latency())
+                }
+            }
+        }
     }
 
     fn numbers(&self) -> Markup {

@@ -12,9 +12,7 @@ pub(super) fn of(code: Option<&str>, kind: Option<ErrorKind>, text: &str) -> Opt
 
 fn of_code(code: &str) -> Option<&'static str> {
     Some(match code {
-        "28P01" => {
-            "correct the user and the password in store.url (or in the file that COMPANION_STORE_URL_FILE names)"
-        }
+        "28P01" => "correct the user and the password in store.url (or in the file that store.url_file names)",
         "28000" => {
             "the server does not accept this user from this machine: correct store.url, or add a line to its pg_hba.conf"
         }
@@ -25,7 +23,7 @@ fn of_code(code: &str) -> Option<&'static str> {
         "53200" => "the server is out of memory",
         "57P01" | "57P02" | "57P03" => "the server is stopping or starting; retrying",
         "XX001" | "XX002" => {
-            "its data is damaged: see docs/alerts.md, CompanionStoreDamaged; `REINDEX` repairs an index, a backup the rest"
+            "its data is damaged: see CompanionStoreDamaged in the documentation, under Alerts; `REINDEX` repairs an index, a backup the rest"
         }
         "25006" => "this server is read-only: add the primary to store.url",
         _ => return None,

@@ -56,7 +56,7 @@ pub(super) fn cautions(url: &SecretString) -> Vec<String> {
     let open = address.unverified_hosts();
     let caution = format!(
         "the connection to PostgreSQL at {} is not verified, so someone on the network could read and change everything; add \
-         `sslmode=verify-full` to store.url, and `sslrootcert=FILE` if the authority is your own (docs/scaling.md)",
+         `sslmode=verify-full` to store.url, and `sslrootcert=FILE` if the authority is your own (see Scaling in the documentation)",
         open.join(", ")
     );
     if open.is_empty() { Vec::new() } else { vec![caution] }

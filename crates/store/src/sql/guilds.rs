@@ -39,6 +39,17 @@ pub(crate) async fn without_bot<D: Database>(db: &D, guilds: &[Snowflake]) -> Re
     Ok(db.query(&sql, &values![guilds, UNCOVERED]).await?.iter().map(|row| row.get(0)).collect::<Read<_>>()?)
 }
 
+/// The first guilds by ID, whatever covers them.
+pub(crate) async fn some<D: Database>(db: &D, most: u32) -> Result<Vec<Snowflake>, D> {
+    let sql = "SELECT DISTINCT id FROM guilds ORDER BY id LIMIT ?1";
+    Ok(db.query(sql, &values![most]).await?.iter().map(|row| row.get(0)).collect::<Read<_>>()?)
+}
+
+pub(crate) async fn some_staff<D: Database>(db: &D, guild: Snowflake, most: u32) -> Result<Vec<Snowflake>, D> {
+    let sql = "SELECT DISTINCT \"user\" FROM guild_staff WHERE guild = ?1 ORDER BY \"user\" LIMIT ?2";
+    Ok(db.query(sql, &values![guild, most]).await?.iter().map(|row| row.get(0)).collect::<Read<_>>()?)
+}
+
 /// The guilds and the user's roles there, in order of guild ID and without duplicates.
 async fn facts<D: Database>(db: &D, user: Snowflake, guilds: &[Snowflake]) -> Result<Vec<GuildFacts>, D> {
     // In table order, because neighbours share pages.

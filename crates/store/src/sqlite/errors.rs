@@ -50,7 +50,7 @@ fn remedy(code: ErrorCode) -> Option<&'static str> {
         }
         ErrorCode::NotADatabase => "the file is not an SQLite database: correct store.url, or restore a backup",
         ErrorCode::DatabaseCorrupt => {
-            "the file is damaged: check it with `bot-companion check --live`, then salvage it or restore a backup (docs/alerts.md, CompanionStoreDamaged)"
+            "the file is damaged: check it with `bot-companion check --live`, then salvage it or restore a backup (see CompanionStoreDamaged in the documentation, under Alerts)"
         }
         _ => return None,
     })

@@ -302,7 +302,7 @@ impl WriterThread {
                 why,
                 "store_file_lost: the database file or its log is no longer at its path, or was truncated, and writes are \
                  refused. This \
-                 process may be the only one that still has all the data: do not restart it; see docs/alerts.md, CompanionStoreFileLost"
+                 process may be the only one that still has all the data: do not restart it; see CompanionStoreFileLost in the documentation, under Alerts"
             );
         }
         Err(StoreError::Unavailable(format!(

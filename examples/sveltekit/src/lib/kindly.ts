@@ -1,6 +1,7 @@
 const words: Record<string, string> = {
   access_denied: "You cancelled the sign-in. You can sign in any time.",
   state_mismatch: "This sign-in didn't start on this page, so you aren't signed in. Please sign in again.",
+  scope_missing: "Discord didn't let us see your name and your servers. Please sign in again and allow both.",
   idp_code_rejected: "This sign-in has expired. Please sign in again.",
   user_blocked: "You're not allowed to sign in here. If you think that's a mistake, contact the bot's team.",
   idp_unavailable: "Discord isn't responding right now. Please try again in a minute.",

@@ -2,7 +2,7 @@ import { shareTabs } from "@bot-companion/web/tabs";
 
 /** Calls `changed` when data should be reloaded. All tabs of a user share one stream. Returns a function that stops it. */
 export function followChanges(userId: string | undefined, changed: () => void): () => void {
-  const stop = new AbortController();
+  let follow = new AbortController();
   let timer: ReturnType<typeof setTimeout> | undefined;
 
   // All open pages hear about a change at once, so each waits for a random time before it reloads.
@@ -14,7 +14,7 @@ export function followChanges(userId: string | undefined, changed: () => void): 
   };
 
   /** Runs in one of the tabs, and keeps a stream open for all of them. */
-  const lead = (say: (topics: string[]) => void, leading: AbortSignal) =>
+  const lead = (say: (topics: string[]) => void) =>
     new Promise<void>((resolve) => {
       let stream: EventSource;
       let retry: ReturnType<typeof setTimeout> | undefined;
@@ -33,17 +33,26 @@ export function followChanges(userId: string | undefined, changed: () => void): 
         });
       };
       open();
-      leading.addEventListener("abort", () => {
+      follow.signal.addEventListener("abort", () => {
         clearTimeout(retry);
         stream.close();
         resolve();
       });
     });
 
-  // The name contains the user, so that tabs of different users don't share.
-  void shareTabs(window)(`lantern:live:${userId ?? ""}`, lead, tell, stop.signal).catch(() => {});
+  // Hidden tabs don't follow, because browsers may suspend them. They read again when they're visible.
+  const turn = () => {
+    follow.abort();
+    if (document.hidden) return;
+    follow = new AbortController();
+    // The name contains the user, so that tabs of different users don't share.
+    void shareTabs(window)(`lantern:live:${userId ?? ""}`, lead, tell, follow.signal).catch(() => {});
+  };
+  turn();
+  document.addEventListener("visibilitychange", turn);
   return () => {
-    stop.abort();
+    document.removeEventListener("visibilitychange", turn);
+    follow.abort();
     clearTimeout(timer);
   };
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 
 import discord
@@ -10,6 +11,16 @@ from discord.ext import commands
 
 import bot_companion
 from bot_companion import FeedbackEntry, Guild, GuildPermission, Profile, Subscription, TeamMember
+
+
+@dataclass
+class Payment:
+    """A row of the bot's database."""
+
+    userid: int
+    slots: int
+    guilds: list[int]
+    active_until: datetime
 
 
 class Lantern(commands.Bot):
@@ -74,6 +85,16 @@ async def list_subscriptions() -> list[Subscription]:
     return []
 
 
+async def list_payments() -> list[Payment]:
+    return [Payment(1, 2, [3], datetime(2030, 1, 1))]
+
+
 def plain(client: discord.Client, guild: discord.Guild) -> None:
     print(shown(guild))
+    bot_companion.attach(client, subscriptions=lambda: [{"userid": 1, "slots": 1, "guilds": [2], "active_until": None}])
     bot_companion.attach(client, url="https://companion.example", key="bck_…", grants=list_grants, subscriptions=list_subscriptions)
+
+
+def others(sharded: discord.AutoShardedClient, bot: commands.AutoShardedBot) -> None:
+    bot_companion.attach(sharded, subscriptions=list_payments)
+    bot_companion.attach(bot)

@@ -16,14 +16,26 @@ def set_up(guild: Guild) -> str:
     return "yes"
 
 
+class Payment:
+    """Lacks `active_until`."""
+
+    userid, slots, guilds = 1, 1, [2]
+
+
 def attach(client: discord.Client, companion: bot_companion.Companion) -> None:
     bot_companion.attach(client, grants=grants)  # wrong
     bot_companion.attach(client, setup=set_up)  # wrong
+    bot_companion.attach(client, subscriptions=lambda: [{"userid": 1, "slots": 1, "guilds": [2]}])  # wrong
+    bot_companion.attach(client, subscriptions=lambda: [Payment()])  # wrong
+    bot_companion.attach(client, subscriptions=lambda: [5])  # wrong
+    bot_companion.attach(None)  # wrong
+    bot_companion.attach(client.get_guild(1))  # wrong
     bot_companion.attach(client, grant=lambda guild: {})  # wrong
     bot_companion.attach(client, "https://companion.example")  # wrong
     bot_companion.attach(client, limits={"listing_rate": 5})  # wrong
     bot_companion.Limits(listing_pause=0.25)  # wrong
     companion.on("sinked", print)  # wrong
+    companion.hear("guild_her", 1)  # wrong
     companion.feedback("1", "Bright.", "5", {"id": 1, "username": "u"})  # wrong
     companion.feedback({"id": 1, "feedback": "Bright."})  # wrong
     print(companion.status()["conters"])  # wrong

@@ -309,6 +309,7 @@ impl Replay {
             Some(Value::String(_)) => request.answer(Err("the answer was lost".to_owned())),
             Some(answer) => {
                 let mut response = envelope(answer["status"].as_u64().unwrap() as u16, answer["data"].clone());
+                response.data = response.data.filter(|_| answer["data"].is_object());
                 response.retry_after = answer["retry_after"].as_str().map(str::to_owned);
                 request.answer(Ok(response));
             }

@@ -280,6 +280,7 @@ pub fn sandbox(clock: Clock) -> Arc<Sandbox> {
         people: people::demo(),
         service_url: None,
         clock,
+        token_key: SecretString::from("token key"),
     };
     Sandbox::start(std::net::TcpListener::bind("127.0.0.1:0").unwrap(), options).unwrap()
 }

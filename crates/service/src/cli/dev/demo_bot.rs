@@ -32,6 +32,8 @@ const BEAT_EVERY: Duration = Duration::from_secs(15);
 /// Longer than a process may be silent, even measured from a heartbeat that waited while the demo bot removed its data.
 pub(super) const LONG_SILENT: Duration = SILENCE.saturating_add(Duration::from_mins(1));
 const SHARDS: u32 = 2;
+/// How long it has been running when `dev` starts.
+const UP_FOR: Duration = Duration::from_hours(6 * 24 + 5);
 /// The prefix of the demo bots' instance names, which tells earlier demo bots from real ones.
 const NAMED: &str = "demo-";
 const KEY_ID: &str = "demo";
@@ -138,7 +140,14 @@ impl DemoBot {
             InstanceId::parse(KEY_ID, &name).context("a name of the demo bot")
         };
         let presence = Mutex::new(Presence::Coming);
-        Ok(Self { app, authorization, living: name()?, silent: name()?, started_at, presence })
+        Ok(Self {
+            app,
+            authorization,
+            living: name()?,
+            silent: name()?,
+            started_at: started_at.before(UP_FOR),
+            presence,
+        })
     }
 
     /// Sends everything once, unless a real bot is reporting.
@@ -197,6 +206,11 @@ impl DemoBot {
 
     pub(super) async fn is_offline(&self) -> bool {
         *self.presence.lock().await == Presence::Offline
+    }
+
+    /// Whether a real bot is reporting.
+    pub(super) async fn is_gone(&self) -> bool {
+        *self.presence.lock().await == Presence::Gone
     }
 
     /// `false` if a real bot is reporting.
@@ -297,6 +311,8 @@ impl DemoBot {
             return warn!(error, "the demo bot could not remove all its data; the next call from a bot tries again");
         }
         *presence = Presence::Gone;
-        info!("a real bot is reporting: the demo bot and its data are gone until `dev` starts again");
+        info!(
+            "a real bot is reporting, so the demo bot and its data are gone; to get them back, delete the data folder or choose another with --data"
+        );
     }
 }

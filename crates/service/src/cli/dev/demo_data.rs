@@ -100,7 +100,7 @@ pub(super) fn team() -> Roster {
         RosterEntry { member, permissions }
     };
     Roster(vec![
-        member(OTTOLINE, "ottoline", "Ottoline Marsh", "Founder", "#E0A030", "direction", 1, &[Founder, Executive]),
+        member(OTTOLINE, "ottoline", "Ottoline Marsh", "Founder", "#E0A030", "leadership", 1, &[Founder, Executive]),
         member(BRAM, "b.castellan", "Bram Castellan", "Bot developer", "#5865F2", "development", 1, &[BotDeveloper]),
         member(NOOR, "noor", "Noor Ilves", "Web developer", "#3BA55D", "development", 2, &[WebDeveloper, Docwriter]),
         member(MODERATOR, "samira_w", "سميرة", "Support", "#EB459E", "support", 1, &[ServiceStaff, Support]),
@@ -108,18 +108,24 @@ pub(super) fn team() -> Roster {
 }
 
 pub(super) fn feedback(now: Time) -> Vec<Feedback> {
-    let said: [(u64, &str, u8, &str); 9] = [
-        (MANAGER, "inez_brandt", 5, "Set up in ten minutes, and our moderators stopped asking how."),
-        (ADMINISTRATOR, "tobias.fenn", 5, "The dashboard shows exactly what I'm allowed to do, and nothing else."),
-        (MEMBER, "pip.okafor", 4, "Does what it says. I'd love a dark theme."),
-        (OWNER, "marlow.quay", 5, "It survived our opening night: 900 people in an hour 🎉"),
-        (MODERATOR, "samira_w", 4, "سهل الاستخدام وسريع"),
-        (510_220_118_904_512_512, "wren.h", 5, "\"It just works\" is what I tell everyone."),
-        (533_871_004_227_354_624, "lowtide", 4, "Good support, quick answers."),
-        (561_009_774_310_096_896, "grumble", 2, "Too many buttons for me."),
-        (588_102_330_467_205_120, "anon_ymous", 1, "Didn't start on my toaster."),
+    let said: [(u64, &str, &str, u8, &str); 9] = [
+        (MANAGER, "inez_brandt", "Inez 🧭", 5, "Set up in ten minutes, and our moderators stopped asking how."),
+        (
+            ADMINISTRATOR,
+            "tobias.fenn",
+            "Tobias \"Toby\" Fenn",
+            5,
+            "The dashboard shows exactly what I'm allowed to do, and nothing else.",
+        ),
+        (MEMBER, "pip.okafor", "pip.okafor", 4, "Does what it says. I'd love a dark theme."),
+        (OWNER, "marlow.quay", "Marlow Quay", 5, "It survived our opening night: 900 people in an hour 🎉"),
+        (MODERATOR, "samira_w", "سميرة", 4, "سهل الاستخدام وسريع"),
+        (510_220_118_904_512_512, "wren.h", "Wren Halloran", 5, "\"It just works\" is what I tell everyone."),
+        (533_871_004_227_354_624, "lowtide", "Low Tide", 4, "Good support, quick answers."),
+        (561_009_774_310_096_896, "grumble", "Grumble", 2, "Too many buttons for me."),
+        (588_102_330_467_205_120, "anon_ymous", "Anonymous", 1, "Didn't start on my toaster."),
     ];
-    let entry = |(index, (number, username, rating, text)): (usize, (u64, &str, u8, &str))| Feedback {
+    let entry = |(index, (number, username, name, rating, text)): (usize, (u64, &str, &str, u8, &str))| Feedback {
         id: format!("demo-{index}"),
         entry: FeedbackEntry {
             feedback: text.to_owned(),
@@ -127,7 +133,7 @@ pub(super) fn feedback(now: Time) -> Vec<Feedback> {
             timestamp: now.before(DAY * u32::try_from(index + 1).unwrap_or(1)).seconds(),
             submitter: User {
                 username: username.to_owned(),
-                name: username.to_owned(),
+                name: name.to_owned(),
                 id: id(number),
                 avatar: avatar(number),
             },

@@ -17,11 +17,8 @@ const DAY: Duration = Duration::from_hours(24);
 const DAYS: u32 = 90;
 
 /// Title and text of the announcements. The first one says that the history is made up.
-const NOTICE: (&str, &str) = (
-    "Demo data",
-    "The 90 days of history, the incidents and the maintenance are made up to show what this page can do. They disappear when \
-     your bot reports for the first time.",
-);
+const NOTICE: (&str, &str) =
+    ("Demo data", "The numbers, the history and the incidents are made up. They disappear when your bot reports.");
 const MAINTENANCE: (&str, &str) =
     ("Database upgrade", "Commands may take a little longer for an hour. You don't need to do anything.");
 const PAST_MAINTENANCE: (&str, &str) = ("Move to a larger database", "Settings couldn't be changed during the move.");

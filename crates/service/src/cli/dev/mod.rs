@@ -5,6 +5,7 @@
 mod demo_bot;
 mod demo_data;
 mod demo_history;
+mod guests;
 mod switchboard;
 mod unreleased;
 
@@ -43,6 +44,11 @@ const REDIRECT_URIS: [&str; 3] =
 
 /// The picture that chat apps show with a link to the site.
 static PREVIEW: &[u8] = include_bytes!("preview.png");
+static FEATURES: &[u8] = include_bytes!("features.md");
+
+fn features(data: &Path) -> PathBuf {
+    data.join("features.md")
+}
 
 fn preview(data: &Path) -> PathBuf {
     data.join("preview.png")
@@ -77,7 +83,9 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
     ensure_loopback(Some(*listen))?;
     std::fs::create_dir_all(data).with_context(|| format!("cannot create the data folder {}", data.display()))?;
     runtime()?.block_on(async {
-        std::fs::write(preview(data), PREVIEW).with_context(|| format!("cannot write {}", preview(data).display()))?;
+        for (file, content) in [(preview(data), PREVIEW), (features(data), FEATURES)] {
+            std::fs::write(&file, content).with_context(|| format!("cannot write {}", file.display()))?;
+        }
         let bot_key = demo_bot::own_key(data)?;
         let clock = Clock::system();
         let started_at = clock.now();
@@ -110,6 +118,8 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
                 people: people::with_pictures(people::demo()),
                 service_url: Some(service.clone()),
                 clock: clock.clone(),
+                // It is secret and stays with the data, as do the sessions.
+                token_key: bot_key.clone(),
             },
         )?;
         let admin = admin_socket(config.admin)?;
@@ -123,6 +133,7 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
             let bot = Arc::clone(&bot);
             |routes| routes.layer(middleware::from_fn_with_state(bot, demo_bot::make_room))
         });
+        let guests = guests::join(Arc::clone(&app), Arc::clone(&bot), Arc::clone(&sandbox));
         sandbox.connect(Arc::new(Switchboard::new(Arc::clone(&app), Arc::clone(&bot))));
         let shown = async {
             // The banner promises data, so it is printed after the data is there.
@@ -143,6 +154,7 @@ pub(super) fn run(options: &DevOptions, version: Version) -> anyhow::Result<()> 
         tokio::select! {
             served = server::run(listeners, None, service_with_bot, serve::asked_to_stop(serve::OnHangup::Stop)) => Ok(served?),
             failed = shown => failed,
+            () = guests => Ok(()),
         }
     })
 }
@@ -180,6 +192,7 @@ fn configuration(
     let DevOptions { listen, data, .. } = options;
     let database = toml::Value::from(format!("sqlite:{}", data.join(DATABASE).display()));
     let preview = toml::Value::from(preview(data).display().to_string());
+    let features = toml::Value::from(features(data).display().to_string());
     let secret = secret.expose_secret();
     let (redirect_uris, origins) = redirect_uris(&options.redirect_uris);
     let limits = if options.no_limits { NO_LIMITS } else { LIMITS };
@@ -196,6 +209,7 @@ fn configuration(
         name = "Lantern"
         tagline = "A demo bot that keeps a light on for your server."
         preview = {preview}
+        features = {features}
         # The provider does not know this bot, so the sandbox has a page in place of its own.
         invite_url = "http://{sandbox}/invite?client_id={{client_id}}"
         [idp]
@@ -297,7 +311,8 @@ Act as the bot: your first call replaces the demo bot and its data. Then see wha
     -d '{{"instance": "mine", "started_at": '$(date +%s)', "memory": 50000000, "shard_count": 1, "shards": [{{"id": 0}}]}}'
   curl -s -H 'Authorization: Bearer {key}' {service}/bot/state
 
-The status page shows 90 days of demo data until your bot reports.
+The status page shows 90 days of demo data until your bot reports. Then the people above join its servers: owner owns one of them, if
+possible one with staff, administrator and moderator are two of its staff, and the others are members.
 
 Simulate a failure, here of the guild list; DELETE instead of PUT ends it:
 
@@ -341,7 +356,7 @@ mod tests {
         assert!(config.http.allowed_origins.contains(&"http://localhost:4200".to_owned()));
         assert_eq!(config.http.allowed_origins.len(), 4);
         let refused = loaded_with(&["localhost:3000"], false, &[]).unwrap_err().to_string();
-        assert!(refused.contains("idp.redirect_uri") && refused.contains("write the full address"), "{refused}");
+        assert!(refused.contains("idp.redirect_uri") && refused.contains("the scheme is missing"), "{refused}");
     }
 
     #[test]

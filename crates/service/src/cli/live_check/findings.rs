@@ -101,7 +101,7 @@ pub(in crate::cli) fn connections(server: &ServerLook, pool: usize) -> CheckLine
         "connections",
         format!(
             "store.connections is {pool}, so this replica needs {needed} connections (the pool and two more), but the server \
-             allows this role only {most}; lower store.connections, or raise {option} (docs/scaling.md)"
+             allows this role only {most}; lower store.connections, or raise {option} (see Scaling in the documentation)"
         ),
     )
 }
@@ -114,7 +114,7 @@ pub(super) fn file(integrity: &Integrity, location: &str) -> CheckLine {
             "damage",
             format!(
                 "the database file is damaged ({}): stop the service, keep a copy of the file, then salvage it or restore a backup \
-                 (docs/alerts.md, CompanionStoreDamaged)",
+                 (see CompanionStoreDamaged in the documentation, under Alerts)",
                 Untrusted(&found.replace('\n', "; "))
             ),
         ),
@@ -154,7 +154,8 @@ pub(super) fn keys(configured: &[String], missing: Option<&Path>, grants_by_key:
 /// `reported` is when a bot process last sent a heartbeat.
 pub(super) fn bot(reported: Option<Time>, now: Time) -> CheckLine {
     let Some(reported) = reported else {
-        let advice = "make a key with `bot-companion key create` and give it to the bot (docs/feed.md)";
+        let advice =
+            "make a key with `bot-companion key create` and give it to the bot (see Feed in the documentation)";
         return CheckLine::warning("bot", format!("no bot has ever reported; {advice}"));
     };
     let last = format!("last report at {}, {} s ago", reported.iso8601(), now.since(reported).as_secs());

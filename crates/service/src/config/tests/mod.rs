@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use secrecy::ExposeSecret as _;
 use test_support::TestFolder;
 
-use super::layers::{SECRETS, variable};
+use super::layers::variable;
 use super::*;
 
 const NOTHING: [(&str, &str); 0] = [];
@@ -104,11 +104,7 @@ fn every_option_is_commented_with_its_variable() {
         } else if let Some((key, _)) = line.split_once(" = ") {
             let key = format!("{section}.{key}");
             let variable = variable(&key);
-            let expected = if SECRETS.contains(&key.as_str()) {
-                format!("# {variable} or {variable}_FILE")
-            } else {
-                format!("# {variable}")
-            };
+            let expected = format!("# {variable}");
             assert!(comment.ends_with(&expected) && comment.len() > expected.len(), "{key}: {comment}");
             comment.clear();
         } else {
@@ -296,6 +292,62 @@ fn secrets_from_files() {
 }
 
 #[test]
+fn a_secret_and_its_file_override_each_other_like_any_option() {
+    let folder = TestFolder::new();
+    let write = |name: &str, text: &str| {
+        fs::write(folder.path(name), text).unwrap();
+        folder.path(name).to_str().unwrap().to_owned()
+    };
+    let (one, two) = (write("one", "first\n"), write("two", "second"));
+    let named = |file: &str| format!("idp.client_secret_file = \"{file}\"");
+    let in_environment = |file: &str| ("COMPANION_IDP_CLIENT_SECRET_FILE", file.to_owned());
+    let direct = ("COMPANION_IDP_CLIENT_SECRET", "direct".to_owned());
+    for (text, variables, secret) in [
+        (named(&one), vec![], "first"),
+        (format!("{}\nidp.client_secret = \"\"", named(&one)), vec![], "first"),
+        (named(&one), vec![in_environment(&two)], "second"),
+        ("idp.client_secret = \"direct\"".to_owned(), vec![in_environment(&two)], "second"),
+        (named(&one), vec![direct.clone()], "direct"),
+        // A file that nothing reads need not be there.
+        (named("/absent"), vec![direct], "direct"),
+        (named("/absent"), vec![in_environment(&two)], "second"),
+    ] {
+        let layer = Layer::new("companion.toml", text.clone());
+        let config = Config::load_over(&[layer], None, variables).unwrap();
+        assert_eq!(config.idp.client_secret.expose_secret(), secret, "{text}");
+    }
+    // What is pasted often has more around it.
+    for text in ["\u{feff}first", "first  \r\n", "\n first\n\n"] {
+        let config = from_text(&named(&write("pasted", text))).unwrap();
+        assert_eq!(config.idp.client_secret.expose_secret(), "first", "{text:?}");
+    }
+    let (empty, blank) = (write("empty", ""), write("blank", " \n"));
+    let large = write("large", &"a".repeat(64 * 1024 + 1));
+    let pipe = folder.path("pipe").to_str().unwrap().to_owned();
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for (text, problem) in [
+        (named("/absent"), "the file /absent cannot be read: No such file or directory (os error 2)".to_owned()),
+        (named(&empty), format!("the file {empty} is empty: write idp.client_secret into it")),
+        (named(&blank), format!("the file {blank} is empty: write idp.client_secret into it")),
+        (named(&large), format!("the file {large} is larger than 64 KB")),
+        (named(&pipe), format!("the file {pipe} cannot be read: it isn't a regular file")),
+        (
+            format!("{}\nidp.client_secret = \"x\"", named(&one)),
+            "idp.client_secret is set too; set only one of the two".to_owned(),
+        ),
+    ] {
+        let error = from_text(&text).unwrap_err();
+        assert_eq!(error.problems(), [format!("companion.toml:1: idp.client_secret_file: {problem}")]);
+    }
+    let lines = write("lines", "one\ntwo");
+    let error = from_text(&named(&lines)).unwrap_err();
+    assert!(error.problems()[0].starts_with(&format!("{lines}: idp.client_secret: write it on one line")), "{error}");
+    // The keys that aren't there are not reported as not set.
+    let keys = from_text("store.url = \"postgres://me@a.example/data\"\nsecrets.keys_file = \"/absent\"").unwrap_err();
+    assert_eq!(keys.problems().len(), 1, "{keys}");
+}
+
+#[test]
 fn key_ids_differ() {
     let error = from_text(&format!("secrets.keys = [\"a:{KEY}\", \"b:{KEY}\", \"a:{KEY}\"]")).unwrap_err();
     assert_eq!(
@@ -317,8 +369,8 @@ fn what_serve_needs() {
         error.problems(),
         [
             "idp.client_id is not set: write it in the configuration file, or set COMPANION_IDP_CLIENT_ID",
-            "idp.client_secret is not set: write it in the configuration file, or set COMPANION_IDP_CLIENT_SECRET or \
-             COMPANION_IDP_CLIENT_SECRET_FILE",
+            "idp.client_secret is not set: write it into a file and name that in idp.client_secret_file (or \
+             COMPANION_IDP_CLIENT_SECRET_FILE), or set COMPANION_IDP_CLIENT_SECRET",
             "idp.redirect_uri is not set: write it in the configuration file, or set COMPANION_IDP_REDIRECT_URI",
         ]
     );

@@ -110,6 +110,20 @@ pub(super) const FILES: &[(&str, Problems)] = &[
         ],
     ),
     (
+        "idp.redirect_uri = \"a.example/callback\"",
+        &[
+            "companion.toml:1: idp.redirect_uri = \"a.example/callback\": the scheme is missing: write \"https://\" before it, or \"http://\" if it is on this machine",
+        ],
+    ),
+    ("idp.client_secret = \"  \"", &["companion.toml:1: idp.client_secret: it is blank: write the secret"]),
+    (
+        "idp.client_id = \"abc\"",
+        &[
+            "companion.toml:1: idp.client_id = \"abc\": write the application's ID, which consists of digits; Discord's \
+             developer portal shows it",
+        ],
+    ),
+    (
         "idp.redirect_uri = \"/callback\"",
         &["companion.toml:1: idp.redirect_uri = \"/callback\": write the full address, like \
              \"https://dashboard.example/callback\""],
@@ -162,18 +176,20 @@ pub(super) const ENVIRONMENTS: &[(Variables, Problems)] = &[
     ),
     (
         &[("COMPANION_IDP_CLIENT_SECRET", "hush"), ("COMPANION_IDP_CLIENT_SECRET_FILE", "/x")],
-        &["COMPANION_IDP_CLIENT_SECRET_FILE: COMPANION_IDP_CLIENT_SECRET is set too; set only one of the two"],
+        &[
+            "COMPANION_IDP_CLIENT_SECRET_FILE: idp.client_secret_file: idp.client_secret is set too; set only one of the two",
+        ],
     ),
     (
         &[("COMPANION_IDP_CLIENT_SECRET_FILE", "/absent/secret")],
         &[
-            "COMPANION_IDP_CLIENT_SECRET_FILE: the file \"/absent/secret\" cannot be read: No such file or directory (os error 2)",
+            "COMPANION_IDP_CLIENT_SECRET_FILE: idp.client_secret_file: the file /absent/secret cannot be read: No such file or directory (os error 2)",
         ],
     ),
     (
         &[("COMPANION_IDP_CLIENT_SECRET_FILE", "hush")],
         &[
-            "COMPANION_IDP_CLIENT_SECRET_FILE: the file that it names cannot be read: No such file or directory (os error 2)",
+            "COMPANION_IDP_CLIENT_SECRET_FILE: idp.client_secret_file: the file that it names cannot be read: No such file or directory (os error 2)",
         ],
     ),
 ];

@@ -122,13 +122,13 @@ let isBotSilent = false;
 
 // The page knows the addresses, which change with their content.
 const page = document.documentElement.dataset;
-const load = Promise.all([page.times, element("dashboard").dataset.client, page.tabs].map((address) => import(address)));
+const load = Promise.all([page.times, element("dashboard").dataset.client].map((address) => import(address)));
 load.catch(() => {
   show("loading", false);
   say("problem", words.scriptFailed);
   addEventListener("online", () => location.reload());
 });
-const [times, { createCompanion, updatedAt }, { shareTabs }] = await load;
+const [times, { createCompanion }] = await load;
 
 /** The error code in a response, if any. Reads a copy, because the client reads the response itself. */
 async function errorCode(response) {
@@ -139,8 +139,6 @@ async function errorCode(response) {
 // The session is kept in `localStorage`, which all tabs share. `docs/dashboard.md` compares the alternatives.
 const companion = createCompanion({
   url: location.origin + document.documentElement.dataset.base,
-  // One live stream for all tabs: browsers have few connections per site.
-  tabs: shareTabs,
   // Times are shown by the service's clock.
   fetch: async (address, init) => {
     const response = await fetch(address, { credentials: "omit", ...init });
@@ -149,19 +147,6 @@ const companion = createCompanion({
     return response;
   },
 });
-
-/** The client's `watch`, which also retries a failed read when the network is back. */
-function watch(topic, read, listener) {
-  let hasFailed = false;
-  const watched = companion.watch(topic, read, (reading) => {
-    hasFailed = reading.error !== undefined;
-    listener(reading);
-  });
-  addEventListener("online", () => {
-    if (hasFailed) watched.reload();
-  });
-  return watched;
-}
 
 // --- Signing in and out ------------------------------------------------------------------------------------------------------
 
@@ -244,9 +229,9 @@ companion.onSession((session, reason) => {
 
 /** Shows the view that the address names, or the first one, so that the back button and links to a view work. */
 function showView() {
-  const links = [...element("views").querySelectorAll("a")].filter((link) => !link.parentElement.hidden);
+  const links = [...element("views").querySelectorAll("a")];
   const chosen = links.find((link) => link.hash === location.hash) ?? links[0];
-  for (const link of element("views").querySelectorAll("a")) {
+  for (const link of links) {
     if (link === chosen) link.setAttribute("aria-current", "true");
     else link.removeAttribute("aria-current");
     show(link.dataset.view, link === chosen);
@@ -271,12 +256,14 @@ const roleOf = (guild) => words.roles[guild.role ?? "Member"];
 
 /** The permission keys that are `true`; all 20 are always there. Some describe the server or the person instead. */
 const keysOf = (guild) => Object.keys(guild.permissions).filter((key) => guild.permissions[key]);
+/** What allows the most comes first. */
+const STRENGTH = ["MANAGE_SERVER", "ADMIN", "MOD", "ERLC_MANAGER", "ERLC_ADMIN", "ERLC_STAFF", "SESSION_STARTER"];
 const isFact = (key) => words.serverFacts.includes(key) || words.personFacts.includes(key);
 const meanings = (list, keys) => make("ul", { class: list }, ...keys.map((key) => make("li", {}, words.permissionNames[key] ?? key)));
 
 function serverEntry(guild) {
   const keys = keysOf(guild);
-  const permissions = keys.filter((key) => !isFact(key));
+  const permissions = keys.filter((key) => !isFact(key)).sort((a, b) => STRENGTH.indexOf(a) - STRENGTH.indexOf(b));
   const facts = keys.filter((key) => words.serverFacts.includes(key));
   const details = make("details", {}, make("summary", {}, permissions.length > 0 ? words.permissions : words.aboutServer));
   // Created on demand: there may be 200 servers.
@@ -313,6 +300,8 @@ const isMatch = (guild, text) => guild.id === text.trim() || plain(guild.name).i
 
 /** How many servers a list shows at first, and how many more per click, so that 150 servers don't fill 150 screens of a phone. */
 const STEP = 24;
+/** Fewer servers than this are found without a search. */
+const SEARCHABLE = 8;
 const shown = { servers: STEP, invitable: STEP };
 
 /** Shows the first matching entries of a list, and a button for more. */
@@ -342,6 +331,7 @@ function showMatches() {
   const text = element("search").value;
   const found = new Set(servers.mine.filter((guild) => isMatch(guild, text)).map((guild) => guild.id));
   showSome("servers", (id) => found.has(id));
+  show("no-matches", found.size === 0 && servers.mine.length > 0);
   const all = counted(words.servers, servers.mine.length);
   const matches = text.trim() === "" ? all : fill(words.matches, { count: numbers.format(found.size), all });
   // Setting the same text again would announce it again.
@@ -358,7 +348,7 @@ function showPersonFacts(guilds) {
 function showServers({ data, error, loading }) {
   servers = data;
   serversProblem = error;
-  show("servers-loading", loading);
+  show("servers-loading", loading && !data);
   // The old list stays, with a note on why it isn't newer.
   show("servers-failed", error !== undefined && companion.session() !== null);
   say("servers-problem", ...(error ? told(error) : []));
@@ -367,17 +357,17 @@ function showServers({ data, error, loading }) {
   fillList(element("invitable"), invitable, invitableEntry);
   showSome("invitable");
   showPersonFacts(mine);
-  element("servers-count").textContent = numbers.format(mine.length);
-  element("invitable-count").textContent = numbers.format(invitable.length);
-  show("servers-count", data !== undefined);
-  show("search-row", mine.length > 0);
+  element("servers-count").textContent = data ? numbers.format(mine.length) : "";
+  element("invitable-count").textContent = data ? numbers.format(invitable.length) : "";
+  show("search-row", mine.length >= SEARCHABLE);
   show("no-servers", data !== undefined && mine.length === 0);
-  show("add-view", invitable.length > 0);
-  showView();
+  show("none-invitable", data !== undefined && invitable.length === 0);
+  show("invitable-what", invitable.length > 0);
   show("list-row", data !== undefined);
-  const wasRefreshed = isRefreshing && !error;
-  isRefreshing = false;
-  element("refresh").ariaBusy = null;
+  // "Refresh" says how it went once it is done.
+  const wasRefreshed = isRefreshing && !loading && !error;
+  if (!loading) isRefreshing = false;
+  element("refresh").ariaBusy = isRefreshing ? "true" : null;
   if (!data) return;
   showMatches();
   element("list-age").replaceChildren(...parts(words.listRead, { ago: when(listRead) }));
@@ -386,10 +376,12 @@ function showServers({ data, error, loading }) {
 }
 
 // Both lists come from the same list at the provider, so they are read together. `fresh` makes the service ask the provider first.
-const watched = watch("guilds", async (options) => {
-  const mine = await companion.guilds(options);
-  listRead = times.now() - (Date.now() - updatedAt(mine));
-  return { mine, invitable: await companion.invitableGuilds({ ...options, fresh: false }) };
+const watched = companion.watch("guilds", async (options) => {
+  let time;
+  const mine = await companion.guilds({ ...options, received: (at) => (time = times.now() - (Date.now() - at)) });
+  const invitable = await companion.invitableGuilds({ ...options, fresh: false });
+  listRead = time;
+  return { mine, invitable };
 }, showServers);
 
 function refresh() {
@@ -410,7 +402,8 @@ element("search").addEventListener("input", () => {
   showMatches();
 });
 
-watch("status", companion.status, ({ data }) => {
+companion.watch("status", companion.status, ({ data, error }) => {
+  times.setLost(error !== undefined && (error.code === "network" || error.status >= 500));
   isBotSilent = data?.health.bot.uptime.readable === "offline";
   show("bot-silent", isBotSilent);
 });
@@ -462,6 +455,11 @@ function showServer(id) {
   (entry?.querySelector("a, summary") ?? element("servers-title")).focus();
 }
 
+element("why-missing").addEventListener("click", () => {
+  element("missing-section").open = true;
+  element("missing-server").value = element("search").value;
+  element("missing-server").focus();
+});
 element("missing").addEventListener("submit", (event) => {
   event.preventDefault();
   element("missing-answer").replaceChildren(...whyMissing(element("missing-server").value.trim()));
@@ -499,7 +497,7 @@ function sessionEntry(session) {
   return make("li", {}, about, button);
 }
 
-const sessions = watch("sessions", companion.sessions, ({ data, error }) => {
+const sessions = companion.watch("sessions", companion.sessions, ({ data, error }) => {
   say("sessions-problem", ...(error && companion.session() ? told(error) : []));
   fillList(element("sessions"), data ?? [], sessionEntry);
 });

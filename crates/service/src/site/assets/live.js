@@ -3,17 +3,18 @@
 // service over HTTP/1.1. Tabs only exchange topic names, which are the same for everyone.
 
 const { base, times, tabs } = document.documentElement.dataset;
-const [{ localise }, { shareTabs }] = await Promise.all([import(times), import(tabs)]);
+const [{ localise, setLost }, { shareTabs }] = await Promise.all([import(times), import(tabs)]);
 const main = document.querySelector("main");
 const topics = main.dataset.live.split(" ");
 
 // A page says how long ago things were, and there is no event when a bot stops reporting.
 const READ_AT_LEAST_EVERY = 60_000;
+const READ_AT_MOST_FOR = 10_000;
 // The minimum wait before a page is read again, plus a random part, so that visitors don't all come at the same moment. Up or down is
 // shown at once. A large bot's numbers change every second, so one read covers many changes.
 const SOON = [0, 1_000];
 const LATER = [20_000, 20_000];
-// After a refused stream, doubled each time.
+// After a failed read or a refused stream, doubled each time.
 const REOPEN_AFTER = 3_000;
 const REOPEN_AT_MOST_AFTER = 60_000;
 
@@ -21,9 +22,12 @@ const REOPEN_AT_MOST_AFTER = 60_000;
 
 let reading = false;
 let again = false;
+let failures = 0;
 /** When the page will be read, and the timer for it. */
 let due = Infinity;
 let timer;
+/** Until when the service has asked not to be read. */
+let notBefore = 0;
 /** The version to show as soon as nothing on the page is focused or selected. */
 let newest;
 
@@ -43,14 +47,14 @@ function show() {
 /** Schedules a read, unless an earlier one is already scheduled. */
 function readIn([least, rest]) {
   const now = performance.now();
-  const at = now + least + Math.random() * rest;
+  const at = Math.max(now + least, notBefore) + Math.random() * rest;
   if (at >= due) return;
   due = at;
   clearTimeout(timer);
   timer = setTimeout(readAgain, at - now);
 }
 
-/** Replaces the page with its current version, but not while the visitor is using it. */
+/** Replaces the page with its current version, but not while the visitor is using it. If it can't be read, says so until it can. */
 async function readAgain() {
   clearTimeout(timer);
   due = Infinity;
@@ -61,36 +65,47 @@ async function readAgain() {
     return;
   }
   reading = true;
+  const wait = backoff(failures);
+  let isRead = false;
   try {
-    const response = await fetch(location.href, { headers: { "Accept": "text/html" } });
-    if (!response.ok) {
-      const wait = Number(response.headers.get("Retry-After")) * 1000;
-      if (wait) readIn([wait, wait / 2]);
-      return;
+    const response = await fetch(location.href, { headers: { "Accept": "text/html" }, signal: AbortSignal.timeout(READ_AT_MOST_FOR) });
+    if (response.ok) {
+      const page = new DOMParser().parseFromString(await response.text(), "text/html");
+      newest = page.querySelector("main");
+      localise(newest);
+      show();
+      isRead = true;
+    } else {
+      // A day at most: timers can't wait for a month.
+      notBefore = performance.now() + Math.min(86_400, Number(response.headers.get("Retry-After")) || 0) * 1000;
     }
-    const page = new DOMParser().parseFromString(await response.text(), "text/html");
-    newest = page.querySelector("main");
-    localise(newest);
-    show();
   } catch {
-    // The network is down. The browser tells us when it's back.
-  } finally {
-    reading = false;
-    if (again) {
-      again = false;
-      readIn(SOON);
-    }
+    // The network is down, or the service.
   }
+  reading = false;
+  setLost(!isRead);
+  failures = isRead ? 0 : failures + 1;
+  if (!isRead) readIn([wait, wait / 2]);
+  else if (again) readIn(SOON);
+  again = false;
 }
 
+/** How long to wait after this many failures in a row. */
+const backoff = (failures) => Math.min(REOPEN_AT_MOST_AFTER, REOPEN_AFTER * 2 ** failures);
+
 main.addEventListener("focusout", () => setTimeout(show));
-setInterval(readAgain, READ_AT_LEAST_EVERY);
+setInterval(() => readIn([0, 0]), READ_AT_LEAST_EVERY);
 addEventListener("online", () => readIn(SOON));
 
 // --- The stream ---
 
+/** What a tab tells the others when the stream is lost: reading shows whether the service is still there. */
+const LOST = "lost";
+
 function hear(changed) {
-  if (changed.includes("status") && topics.includes("status")) readIn(SOON);
+  // After a failed read, the next one is due already.
+  if (changed.includes(LOST)) failures || readIn(SOON);
+  else if (changed.includes("status") && topics.includes("status")) readIn(SOON);
   else if (changed.some((topic) => topics.includes(topic))) readIn(LATER);
 }
 
@@ -101,25 +116,25 @@ function hold(say, signal, isNew) {
     let stream;
     let reopen;
     let refusals = 0;
+    const tell = (changed) => {
+      say(changed);
+      hear(changed);
+    };
     const open = () => {
       stream = new EventSource(`${base}/live`);
       stream.addEventListener("changed", (event) => {
-        const { changed } = JSON.parse(event.data);
-        if (!isNew) {
-          say(changed);
-          hear(changed);
-        }
+        if (!isNew) tell(JSON.parse(event.data).changed);
         isNew = false;
         refusals = 0;
       });
       stream.addEventListener("error", () => {
         // Events may have been missed, so the next first event counts.
         isNew = false;
+        tell([LOST]);
         // The browser connects again after a lost connection, but not after a refusal.
         if (stream.readyState !== EventSource.CLOSED) return;
-        const wait = Math.min(REOPEN_AT_MOST_AFTER, REOPEN_AFTER * 2 ** refusals);
+        reopen = setTimeout(open, backoff(refusals) * (0.5 + Math.random()));
         refusals += 1;
-        reopen = setTimeout(open, wait * (0.5 + Math.random()));
       });
     };
     signal.addEventListener("abort", () => {
@@ -139,7 +154,7 @@ function follow(isNew) {
   const { signal } = visible;
   share(
     `bot-companion:pages:${base}`,
-    (say, leading) => hold(say, leading, isNew),
+    (say) => hold(say, signal, isNew),
     (changed) => {
       // Another tab has the stream. If this one gets it later, it may have missed events.
       isNew = false;

@@ -263,23 +263,6 @@ try {
   // Storage is blocked.
 }
 
-// --- Groups ---
-
-const groups = [...document.querySelectorAll("[data-group]")];
-
-/** Opens the group that the address points into, which not all browsers do on their own. */
-function reveal() {
-  const target = document.getElementById(location.hash.slice(1));
-  const group = target?.closest("[data-group]:not([open])");
-  if (!group) return;
-  group.open = true;
-  target.scrollIntoView();
-}
-addEventListener("hashchange", reveal);
-reveal();
-// Closed groups wouldn't be printed.
-addEventListener("beforeprint", () => groups.forEach((group) => (group.open = true)));
-
 // --- The filter ---
 
 const texts = new Map(
@@ -289,9 +272,6 @@ const texts = new Map(
   }),
 );
 
-/** The groups that were open before the filter opened others. */
-let opened;
-
 /** Shows what matches every word: operations, their groups, and their links in the tables of contents. */
 function filter(sought) {
   const words = sought.toLowerCase().split(/\s+/).filter(Boolean);
@@ -300,9 +280,6 @@ function filter(sought) {
   for (const group of document.querySelectorAll("[data-operations]")) {
     group.hidden = !group.querySelector(".operation:not([hidden])");
   }
-  if (words.length > 0) opened ??= groups.filter((group) => group.open);
-  for (const group of groups) if (opened) group.open = words.length > 0 || opened.includes(group);
-  if (words.length === 0) opened = undefined;
   for (const entry of document.querySelectorAll(".contents li")) {
     const links = [...entry.querySelectorAll("a")].map((link) => link.hash.slice(1));
     entry.hidden = !links.some((id) => texts.has(id) ? isShown(id) : links.length === 1);

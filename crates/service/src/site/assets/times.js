@@ -74,4 +74,17 @@ export function agoElement(time, justNow) {
   return element;
 }
 
+/** When the page was last known to be true. */
+let updated = now();
+
+/** Says that the service can't be reached, and since when what the page shows may be out of date; or no longer says so. */
+export function setLost(isLost) {
+  const root = document.documentElement;
+  const notice = document.getElementById("lost");
+  if (!isLost) updated = now();
+  if (isLost) notice.textContent = notice.dataset.text.replace("{ago}", ago(updated, notice.dataset.now));
+  notice.hidden = !isLost;
+  root.toggleAttribute("data-lost", isLost);
+}
+
 localise(document);

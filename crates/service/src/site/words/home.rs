@@ -11,11 +11,12 @@ pub(in crate::site) struct HomeWords {
     pub(in crate::site) unknown: &'static str,
     pub(in crate::site) last_seen: fn(&str) -> String,
     pub(in crate::site) see_status: &'static str,
+    pub(in crate::site) does: &'static str,
+    pub(in crate::site) does_more: &'static str,
     pub(in crate::site) numbers: &'static str,
     /// The label for this many.
     pub(in crate::site) servers: fn(u64) -> &'static str,
     pub(in crate::site) members: fn(u64) -> &'static str,
-    pub(in crate::site) shards: fn(u64) -> &'static str,
     pub(in crate::site) rating: &'static str,
     /// How many ratings, and that number as text.
     pub(in crate::site) ratings: fn(u64, &str) -> String,
@@ -34,10 +35,11 @@ pub(super) const EN: HomeWords = HomeWords {
     unknown: "The bot hasn't reported yet",
     last_seen: |ago| format!("Last seen {ago}"),
     see_status: "Details and history",
+    does: "What it does",
+    does_more: "All features",
     numbers: "In numbers",
     servers: |count| plural(count, "server", "servers"),
     members: |count| plural(count, "member", "members"),
-    shards: |count| plural(count, "shard", "shards"),
     rating: "out of 5 stars",
     ratings: |count, number| format!("{number} {}", plural(count, "rating", "ratings")),
     reviews: "What people say",
@@ -55,10 +57,11 @@ pub(super) const DE: HomeWords = HomeWords {
     unknown: "Der Bot hat sich noch nicht gemeldet",
     last_seen: |ago| format!("Zuletzt gesehen {ago}"),
     see_status: "Details und Verlauf",
+    does: "Was er kann",
+    does_more: "Alle Funktionen",
     numbers: "In Zahlen",
     servers: |_| "Server",
     members: |count| plural(count, "Mitglied", "Mitglieder"),
-    shards: |count| plural(count, "Shard", "Shards"),
     rating: "von 5 Sternen",
     ratings: |count, number| format!("{number} {}", plural(count, "Bewertung", "Bewertungen")),
     reviews: "Das sagen andere",
@@ -75,12 +78,9 @@ mod tests {
     fn one_of_something_is_singular() {
         let said = |words: &HomeWords, count: u64| {
             let ratings = (words.ratings)(count, &count.to_string());
-            [(words.servers)(count), (words.members)(count), (words.shards)(count)].join(" ") + " " + &ratings
+            [(words.servers)(count), (words.members)(count)].join(" ") + " " + &ratings
         };
-        assert_eq!([said(&EN, 1), said(&EN, 2)], ["server member shard 1 rating", "servers members shards 2 ratings"]);
-        assert_eq!(
-            [said(&DE, 1), said(&DE, 2)],
-            ["Server Mitglied Shard 1 Bewertung", "Server Mitglieder Shards 2 Bewertungen"]
-        );
+        assert_eq!([said(&EN, 1), said(&EN, 2)], ["server member 1 rating", "servers members 2 ratings"]);
+        assert_eq!([said(&DE, 1), said(&DE, 2)], ["Server Mitglied 1 Bewertung", "Server Mitglieder 2 Bewertungen"]);
     }
 }

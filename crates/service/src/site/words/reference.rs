@@ -2,8 +2,6 @@
 
 use domain::Permission;
 
-use super::super::numbers::plural;
-
 pub(in crate::site) struct ReferenceWords {
     /// One sentence for previews.
     pub(in crate::site) description: &'static str,
@@ -38,8 +36,6 @@ pub(in crate::site) struct ReferenceWords {
     pub(in crate::site) body: &'static str,
     pub(in crate::site) what_a_line_says: &'static str,
     pub(in crate::site) command: &'static str,
-    /// How many routes a group has.
-    pub(in crate::site) routes: fn(usize) -> String,
     /// When a permission key is true.
     pub(in crate::site) permission: fn(Permission) -> &'static str,
 
@@ -112,7 +108,6 @@ pub(super) const EN: ReferenceWords = ReferenceWords {
     body: "Body",
     what_a_line_says: "What a line can contain",
     command: "Example request",
-    routes: |count| format!("{count} {}", plural(count as u64, "route", "routes")),
     permission: |key| match key {
         Permission::ManageServer => {
             "Owns the server, or has Discord's Administrator or Manage Server permission there. Implies `ERLC_MANAGER`, `ADMIN` and `SESSION_STARTER`."
@@ -211,7 +206,6 @@ pub(super) const DE: ReferenceWords = ReferenceWords {
     body: "Body",
     what_a_line_says: "Was eine Zeile enthalten darf",
     command: "Beispielanfrage",
-    routes: |count| format!("{count} {}", plural(count as u64, "Route", "Routen")),
     permission: |key| match key {
         Permission::ManageServer => {
             "Besitzt den Server oder hat dort bei Discord das Recht „Administrator“ oder „Server verwalten“. Schließt `ERLC_MANAGER`, `ADMIN` und `SESSION_STARTER` ein."

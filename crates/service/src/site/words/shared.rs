@@ -36,6 +36,8 @@ pub(in crate::site) struct SharedWords {
     pub(in crate::site) decimal: &'static str,
     /// The percent sign, with the space that the language puts before it.
     pub(in crate::site) percent: &'static str,
+    pub(in crate::site) connection_lost: &'static str,
+    pub(in crate::site) just_now: &'static str,
     pub(in crate::site) back_home: &'static str,
     /// What reloads the page, or a list on it.
     pub(in crate::site) try_again: &'static str,
@@ -83,6 +85,8 @@ pub(super) const EN: SharedWords = SharedWords {
     thousands: ',',
     decimal: ".",
     percent: "%",
+    connection_lost: "Connection lost. Last updated {ago}.",
+    just_now: "just now",
     back_home: "Go to the home page",
     try_again: "Try again",
     try_again_in: |seconds| match seconds {
@@ -132,6 +136,8 @@ pub(super) const DE: SharedWords = SharedWords {
     thousands: '.',
     decimal: ",",
     percent: "\u{202f}%",
+    connection_lost: "Verbindung unterbrochen. Zuletzt aktualisiert {ago}.",
+    just_now: "gerade eben",
     back_home: "Zur Startseite",
     try_again: "Erneut versuchen",
     try_again_in: |seconds| match seconds {

@@ -38,6 +38,7 @@ pub(in crate::site) struct StatusWords {
     pub(in crate::site) todo_down: &'static str,
     pub(in crate::site) todo_unknown: &'static str,
 
+    pub(in crate::site) technical: &'static str,
     pub(in crate::site) facts: &'static str,
     pub(in crate::site) uptime: &'static str,
     pub(in crate::site) memory: &'static str,
@@ -156,13 +157,14 @@ pub(super) const EN: StatusWords = StatusWords {
     never_reported: "There's no data from the bot yet.",
     status_unknown: "Status unknown",
     just_started: "This service has just started and is waiting for the bot's next report, which takes up to two minutes.",
-    todo_up: "Bot not responding in your server? Look up its shard below, and check that the bot can read and send messages in the \
-              channel you're using.",
+    todo_up: "Bot not responding in your server? Check that it can read and send messages in the channel you're using, and look up \
+              your server under Technical details.",
     todo_partial: "Look up your server below to see if it's affected. If it is, you don't need to do anything: this page will show when \
                    its shard is back.",
     todo_down: "You don't need to do anything. This page and the incident feed will show when the bot is back.",
     todo_unknown: "Reload this page in a few minutes.",
 
+    technical: "Technical details",
     facts: "At a glance",
     uptime: "uptime",
     memory: "memory",
@@ -280,13 +282,14 @@ pub(super) const DE: StatusWords = StatusWords {
     never_reported: "Vom Bot liegen noch keine Daten vor.",
     status_unknown: "Status unbekannt",
     just_started: "Dieser Dienst ist gerade erst gestartet und wartet auf die nächste Meldung des Bots. Das dauert bis zu zwei Minuten.",
-    todo_up: "Der Bot reagiert auf deinem Server nicht? Sieh unten nach, auf welchem Shard dein Server ist, und prüfe, ob der Bot \
-              im Kanal Nachrichten lesen und senden darf.",
+    todo_up: "Der Bot reagiert auf deinem Server nicht? Prüfe, ob er im Kanal Nachrichten lesen und senden darf, und such deinen \
+              Server unter „Technische Details“.",
     todo_partial: "Prüfe unten, ob dein Server betroffen ist. Falls ja, musst du nichts tun: Diese Seite zeigt es an, sobald \
                    sein Shard wieder online ist.",
     todo_down: "Du musst nichts tun. Diese Seite und der Störungs-Feed zeigen es an, sobald der Bot wieder online ist.",
     todo_unknown: "Lade diese Seite in ein paar Minuten neu.",
 
+    technical: "Technische Details",
     facts: "Auf einen Blick",
     uptime: "Laufzeit",
     memory: "Arbeitsspeicher",
