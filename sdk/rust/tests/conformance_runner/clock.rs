@@ -52,7 +52,10 @@ impl Clock for SimulatedClock {
         let mut inner = self.0.lock().unwrap();
         let (now, fails) = (inner.now, std::mem::take(&mut inner.fails));
         drop(inner);
-        assert!(!fails, "the clock fails");
+        if fails {
+            // Without a report: the bug is on purpose, and it would look like a failed test.
+            std::panic::resume_unwind(Box::new("the clock fails"));
+        }
         now
     }
 
