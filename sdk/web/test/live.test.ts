@@ -285,7 +285,7 @@ describe("live", { skip: needsService }, () => {
     companion.watch("status", companion.status, (reading) => status.push(reading), { jitter: 0 });
     companion.watch("guilds", companion.guilds, (reading) => guilds.push(reading), { jitter: 0 });
     await until("the stream and the data are there", () => heard.length > 0 && status.length > 0 && guilds.length > 0);
-    assert.equal(waits, 2);
+    assert.ok(waits >= 2);
     assert.deepEqual([network.count("GET", "/"), network.count("GET", "/guilds")], [1, 2]);
     await service.control("PUT", "bot-offline");
     await until("offline", () => status.at(-1)?.data?.health.bot.uptime.readable === "offline");
